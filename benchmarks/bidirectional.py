@@ -22,7 +22,7 @@ from torch.nn import functional
 from training import draw_lengths, draw_windows, make_corpus, make_training, plain_loop
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.train.loss import sum_losses
+from entity_transformers.models.loss import sum_losses
 
 ROWS, WINDOW, WIDTH, LAYERS, VOCABULARY = 4, 128, 128, 2, 2000
 STEPS = 2

@@ -4,8 +4,8 @@ from 1 to as many as fit.
 The paper's model and step (params.yaml: GPT2-small, windows of 1,024 tokens; bf16) in the
 project's own training loop, on random documents with a quarter of their tokens in mentions, without
 dropout unless told otherwise. The sides of a B run by turns over the same windows, after rounds
-that compile and do not count; B = 1 is tried in every mode of ``lm.compile``, and "flex" is mode
-default with ``lm.attention: flex``. A side that does not fit ends its model's row.
+that compile and do not count; B = 1 is tried in every mode of ``lm.compile``. A side that does not
+fit ends its model's row.
 
 Utilisation is model FLOP per second over the device's dense bf16 peak. A token has 6 N + 12 layers
 width window model FLOP (PaLM, appendix B), N without position embeddings; entity attention is
@@ -40,7 +40,7 @@ from entity_transformers.train.streams import is_out_of_memory
 PAPER = load(ROOT / "params.yaml")
 # TFLOP/s, dense bf16, data sheets
 PEAKS = {"H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "H200": 989, "A100": 312, "RTX 4090": 165}
-MODELS, MODES = ("gpt2", "gpt2e"), ("off", "default", "reduce-overhead", "flex")
+MODELS, MODES = ("gpt2", "gpt2e"), ("off", "default", "reduce-overhead")
 WARM_UP = 3  # rounds: in the first a window is compiled, in the second its CUDA graph is recorded
 SIZES = {
     "layers": PAPER.lm.layers, "width": PAPER.lm.width, "heads": PAPER.lm.heads,
@@ -100,8 +100,7 @@ def make_entry(side: Side, options: argparse.Namespace) -> ModelEntry:
         PAPER.model(side.model),
         **{name: getattr(options, name) for name in names},
         documents_per_step=side.documents,
-        compile="default" if side.mode == "flex" else side.mode,
-        attention="flex" if side.mode == "flex" else "sdpa",
+        compile=side.mode,
         precision="bfloat16" if options.device == "cuda" else "float32",
         warmup_steps=0,
     )
@@ -253,15 +252,12 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dropout", type=float, default=0.0, help="the paper's is 0.1")
     parser.add_argument("--batches", type=int, nargs="+", help="left out: 1, 2, 4, ... that fit")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="at B = 1")
-    above = {"choices": MODES, "default": ("default", "flex"), "help": "above, those of --modes"}
+    above = {"choices": MODES, "default": ("default",), "help": "above, those of --modes"}
     parser.add_argument("--batch-modes", nargs="+", **above)
     parser.add_argument("--peak-tflops", type=float, help="of a device that the table lacks")
     if parser.parse_known_args(arguments)[0].tiny:
         parser.set_defaults(**TINY)
-    options = parser.parse_args(arguments)
-    if options.dropout:
-        options.modes = [mode for mode in options.modes if mode != "flex"]  # it has no dropout
-    return options
+    return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> None:

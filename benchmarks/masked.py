@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 from common import SPEEDS, Report, Sides, interleave, make_parser
+from entity_transformers.models.xlnet import build_config
 from torch import Tensor
 from training import (
     GPT2_VOCABULARY,
@@ -45,7 +46,6 @@ from transformers import (
 from entity_transformers.models.base import IGNORED
 from entity_transformers.models.bert import shape
 from entity_transformers.models.electra import shrink
-from entity_transformers.models.xlnet import build_config
 
 RATE, LAMBDA = 0.15, 50.0
 Losses = Callable[[Tensor], Tensor]

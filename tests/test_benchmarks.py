@@ -105,7 +105,7 @@ def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> No
     tokens = torch.randint(VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(1))
     model.module.train()
     hidden_states, state = model.encode(Batch(tokens), model.start(3))
-    behind: Any = model.backward_half(state)
+    behind: Any = state.backward
     ahead = model.nats(hidden_states[:, :-1], tokens[:, 1:])
     expected = (ahead.sum() + model.nats(*behind).sum()) / (2 * ahead.numel())
     for loss in (bidirectional.torch_loss, bidirectional.own_loss):

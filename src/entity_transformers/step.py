@@ -141,7 +141,6 @@ class Run:
     model: str = ""
     seed: Any = None
     processes: int = 1
-    tensorboard: Path | None = None
 
     def home(self, name: str) -> Path:
         """The folder of another step of this study, for the same model and seed."""

@@ -74,11 +74,6 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 
 
-def test_flags_may_be_true_and_false() -> None:
-    document = parse_row({"name": "n", "words": ["a", "b"], "space_after": [True, 0]}, "f")
-    assert document.space_after == (True, False)
-
-
 def test_a_list_of_bad_values_is_refused_at_the_first() -> None:
     started = time.perf_counter()
     with refused(r"words\[0\]: '0', Input should be a valid string"):

@@ -52,11 +52,6 @@ def test_policies_on_a_nested_example(policy: str, kept: list[tuple[int, int, in
     assert lost["mentions"] == 4 - len(kept)
 
 
-def test_of_crossing_mentions_the_earlier_stays() -> None:
-    assert flatten([Mention(0, 3, 1), Mention(2, 5, 2)], 5, "outermost")[0] == (Mention(0, 3, 1),)
-    assert flatten([Mention(0, 3, 1), Mention(2, 5, 2)], 5, "drop")[0] == ()
-
-
 def test_chains_that_share_a_span_become_one_everywhere() -> None:
     mentions = [
         Mention(0, 1, 5),

@@ -98,11 +98,6 @@ def test_what_is_shared_by_chance_stays() -> None:
     assert overlap.summary()["set"]["shared"] == 5
 
 
-def test_a_document_that_is_all_evaluated_goes_away() -> None:
-    overlap = Overlap({"set": [raw(number_words(0, 500))]})
-    assert overlap.remove(document(number_words(100, 200))) == []
-
-
 def test_too_much_fails_and_names_the_text() -> None:
     overlap = Overlap({"mine": [raw(number_words(0, 100))]})
     overlap.compare(document(number_words(0, 40)))

@@ -230,16 +230,6 @@ def test_a_bad_row_of_ours_is_not_taken_for_lambada(tmp_path: Path, row: str) ->
         list(read_corpus("jsonl", path))
 
 
-def test_a_folder_of_lambada_is_known_and_one_file_asked_for(tmp_path: Path) -> None:
-    write(tmp_path / "lambada_test.jsonl", '{"text": "a b"}\n')
-    assert detect_format(tmp_path)[0] == "lambada"
-    with refused(
-        r"a folder, expected one file of LAMBADA \(lambada_test_plain_text.txt or"
-        r" lambada_test.jsonl\)"
-    ):
-        read_corpus("lambada", tmp_path)
-
-
 def test_a_corpus_inside_the_only_folder_is_found(tmp_path: Path, shared_data: Path) -> None:
     for format, layers in (
         ("ontogum", ("dep", "coref", "splits.md")),

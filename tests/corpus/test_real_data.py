@@ -43,20 +43,6 @@ def test_ontogum_has_the_counts_of_the_committed_study(root: Path, tmp_path: Pat
         assert row["value"] == committed[tuple(str(row.get(key, "")) for key in keys)]
 
 
-def test_litbank_has_the_published_size(tmp_path: Path) -> None:
-    documents = list(read_corpus("litbank", find("litbank", tmp_path)))
-    assert len(documents) == 100
-    assert sum(len(document.words) for document in documents) == 210_532
-
-
-def test_lambada_has_the_published_size(tmp_path: Path) -> None:
-    for name in ("lambada-original", "lambada-openai"):
-        manifest = locate(name, None, tmp_path)
-        file = Path(manifest["root"]) / manifest["files"][0]["path"]
-        lines = file.read_text(encoding="utf-8").splitlines()
-        assert len([line for line in lines if line.strip()]) == 5_153
-
-
 def test_gpt2_s_encoder_has_its_known_size(tmp_path: Path) -> None:
     tokenizer = load_gpt2_tokenizer(find("gpt2-bpe", tmp_path))
     assert tokenizer.get_vocab_size() == 50_257

@@ -94,16 +94,6 @@ def test_a_word_is_known_from_its_second_time_on_and_only_then_read_as_itself() 
     assert both == [[len(list_features(owl, known=False))], [len(list_features(dog, known=True))]]
 
 
-def test_capitals_are_seen_only_where_lambada_has_them() -> None:
-    corpus = [make_document("a Rose . a rose . " * 9, "DT NNP . DT NN . " * 9)]
-    cased = learn_tagger(corpus, lower_case=False)
-    assert cased is not None
-    assert (tag("a Rose", cased)[-1], tag("a rose", cased)[-1]) == ("proper_nouns", "nouns")
-    blind = learn_tagger(corpus, lower_case=True)
-    assert blind is not None
-    assert tag("a Rose", blind) == tag("a rose", blind)
-
-
 def test_nothing_after_a_word_and_nothing_far_before_it_is_seen() -> None:
     words = "one two three four five six".split()
     windows = make_windows(words, False)

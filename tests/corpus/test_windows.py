@@ -126,32 +126,19 @@ def test_an_epoch_predicts_every_token_once() -> None:
     window=st.integers(2, 24),
     seed=st.integers(0, 5),
 )
-def test_chains_start_and_end_with_their_document(
+def test_rows_are_new_where_their_document_starts(
     lengths: list[int], window: int, seed: int
 ) -> None:
-    """Every reading's chains end as often as they start, in the rows where they started, but twice
-    in one window counts once.
-    """
-    corpus = make_corpus(lengths)
-    plan = WindowPlan(corpus, streams=1, window=window, windows=12, seed=seed)
+    plan = WindowPlan(make_corpus(lengths), streams=1, window=window, windows=12, seed=seed)
     stream = plan.streams[0]
-    assert plan.chains == plan.entities.sum()
-    for index, found in enumerate(plan[i] for i in range(12)):
-        starting: dict[int, int] = {}
-        ending: dict[int, int] = {}
-        for k, document in enumerate(stream.documents):
-            before = int(plan.entities[:document].sum())
-            rows = {
-                before + e: int(stream.rows[k]) + e
-                for e in range(1, int(plan.entities[document]) + 1)
-            }
-            first, last = int(stream.starts[k]), int(stream.starts[k] + plan.lengths[document] - 1)
-            starting |= {row: chain for chain, row in rows.items() if first // window == index}
-            ending |= rows if last // window == index else {}
-        assert {
-            row: found.starting[0, row] for row in np.flatnonzero(found.starting[0])
-        } == starting
-        assert {found.ending[0, row]: row for row in np.flatnonzero(found.ending[0])} == ending
+    for index in range(12):
+        rows = {
+            int(stream.rows[k]) + e
+            for k, document in enumerate(stream.documents)
+            if stream.starts[k] // window == index
+            for e in range(1, int(plan.entities[document]) + 1)
+        }
+        assert set(np.flatnonzero(plan[index].new_rows[0])) == rows
 
 
 def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
@@ -165,8 +152,6 @@ def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
         "entity_ids",
         "positions",
         "begins",
-        "starting",
-        "ending",
         "new_rows",
     ):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(other[17], name))
@@ -183,7 +168,7 @@ def test_a_window_has_the_labels_that_are_given_and_none_without_any() -> None:
     for window in (plan[i] for i in range(6)):
         np.testing.assert_array_equal(window.entity_ids > 0, corpus.gold[window.tokens] == 2)
     plan = WindowPlan(give(corpus, "none"), streams=1, window=8, windows=6, seed=1)
-    assert (plan.rows, plan.chains, plan[0].entity_ids.any()) == (0, 0, False)
+    assert (plan.rows, plan[0].entity_ids.any()) == (0, False)
 
 
 @settings(max_examples=40, deadline=None)

@@ -36,7 +36,6 @@ SWITCHES: list[dict[str, Any]] = [
     {"entity_values": "entity", "memory_write": "mean"},
     {"entity_gate": "zero", "entity_layer_norm": True},
     {"memory_gradient_windows": 2},
-    {"memory_life": "epochs"},
     {"gradient_checkpointing": True},
     {"accumulation": 2},
 ]
@@ -160,26 +159,6 @@ def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
     torch.testing.assert_close(weights(compiled), weights(eager), rtol=5e-2, atol=2e-3)
 
 
-@pytest.mark.skipif(DEVICE != "cuda", reason="no gradient of FlexAttention on a CPU")
-@pytest.mark.parametrize("compile", ["off", "default"])
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
-def test_flex_is_as_the_mask(kind: str, compile: str, tmp_path: Path) -> None:
-    """In documents that begin within windows: weights after six steps, in windows of 128."""
-    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6, "window": 128, "heads": 1}
-    corpus = tiny_corpus(40, seed=3)
-    masked, flex = (
-        make_training(tmp_path / "a", device=DEVICE, corpus=corpus, **how),
-        make_training(
-            tmp_path / "b", device=DEVICE, corpus=corpus, attention="flex", compile=compile, **how
-        ),
-    )
-    for training in (masked, flex):
-        assert any(training.plan[step].packed for step in range(6))
-        for _ in range(6):
-            training.train_step()
-    torch.testing.assert_close(weights(flex), weights(masked), rtol=5e-2, atol=2e-3)
-
-
 def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
     """Equal seeds give equal losses there, another seed other ones."""
     losses = []
@@ -189,9 +168,3 @@ def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
             training.train_step()
         losses.append(training.progress.take_train_loss())
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-def test_tiny_models_fit_where_they_are_put() -> None:
-    model = tiny_model("gpt2e").to(DEVICE)
-    assert model.device.type == torch.device(DEVICE).type
-    assert all(tensor.device == model.device for tensor in model.start(2, 3).tensors().values())

@@ -18,7 +18,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import plan_windows, read_windows
 from entity_transformers.kinds import Kind, LmParams
-from entity_transformers.models.base import LanguageModel, Nothing
+from entity_transformers.models.base import LanguageModel, State
 
 
 @given(length=st.integers(0, 60), window=st.integers(1, 20), data=st.data())
@@ -126,7 +126,7 @@ class Recurrent(LanguageModel):
     output_weight = save = None  # nobody asks for them here
 
 
-class Sums(Nothing):
+class Sums(State):
     def __init__(self, sums):
         self.sums = sums
 

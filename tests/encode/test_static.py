@@ -19,7 +19,7 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.encode import mentions, words
 from entity_transformers.encode.static import embed_mentions, embed_splits
 from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import Batch, LanguageModel, Nothing
+from entity_transformers.models.base import Batch, LanguageModel, State
 from entity_transformers.models.static.vectors import WordVectors
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
@@ -37,8 +37,8 @@ class Bag(LanguageModel):
         torch.manual_seed(5)
         self.module, self.width = nn.Embedding(vocabulary, width).eval(), width
 
-    def start(self, rows: int, entities: int = 0) -> Nothing:
-        return Nothing()
+    def start(self, rows: int, entities: int = 0) -> State:
+        return State()
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.module(batch.tokens), state

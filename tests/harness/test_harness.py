@@ -25,7 +25,7 @@ from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
-from entity_transformers.harness.scoring import Pair, Score, score_pairs
+from entity_transformers.harness.scoring import Pair, score_pairs
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 
@@ -236,7 +236,7 @@ def test_entities_are_read_from_the_context_alone(
     ends = (" Darcy left.", " Darcy", " went on.")
     seen: list[Pair] = []
 
-    def watch(_: Any, pairs: list[Pair], **how: Any) -> list[Score]:
+    def watch(_: Any, pairs: list[Pair], **how: Any) -> list[tuple[float, bool]]:
         seen.extend(pairs)
         return score_pairs(_, pairs, **how)
 

@@ -24,7 +24,7 @@ study: {steps: [corpus, lm, perplexity, embeddings, ner, report], seeds: [1]}
 run: {checkpoint_every: 2}
 tokenizer: {vocabulary: 400}
 lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2,
-  validate_every: 3, warmup_steps: 1, train_documents: null}
+  validate_every: 3, warmup_steps: 1}
 models: {gpt2: null, lstm: null, gpt2-pointer: null, ngram: null}
 perplexity: {stride: 32}
 ner: {hidden: 8, epochs: 1}

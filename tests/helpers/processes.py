@@ -2,8 +2,7 @@
 this one.
 
 FOLDER/NAME then holds a run's curve, checkpoints, `RANK.safetensors` (the first step's gradients,
-the last weights, their means where they are averaged, and memories) and `RANK.json` (how each
-process ended).
+the last weights and memories) and `RANK.json` (how each process ended).
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "recomputed": {
         "memory_gradient_windows": 1,
-        "memory_life": "epochs",
         "gradient_checkpointing": True,
     },
-    "epochs": {"memory_life": "epochs", "steps": 40},
     "gpt1": {"kind": "gpt1"},
     "transformer-xl": {
         "kind": "transformer-xl",
@@ -65,10 +62,6 @@ CASES: dict[str, dict[str, Any]] = {
         "hidden": 24,
         "activation_penalty": 2.0,
         "temporal_penalty": 1.0,
-        "optimizer": "asgd",
-        "nonmonotone_interval": 0,
-        "learning_rate": 5.0,
-        "validate_every": 1,
         "accumulation": 2,
         "memory_gradient_windows": 1,
     },
@@ -101,7 +94,6 @@ def train(folder: Path, world: World, meddling: Meddling | None = None, **change
         if end == "finished"
         else {}
     )
-    tensors |= {f"weight/mean/{name}": mean for name, mean in training.averaging.means.items()}
     save_file(tensors, folder / f"{world.rank}.safetensors")
     (folder / f"{world.rank}.json").write_text(
         json.dumps({"end": end, "step": training.progress.step})
@@ -192,7 +184,7 @@ def main(folder: Path) -> None:
     for case, changes in CASES.items():
         run(1, folder / case / "one", **changes)
         run(2, folder / case / "two", **changes)
-    random = {"dropout": 0.1, "memory_life": "epochs"}
+    random = {"dropout": 0.1}
     run(2, folder / "whole", **random)
     run(2, folder / "killed", kill_both, **random)
     run(2, folder / "killed", **random)

@@ -16,9 +16,9 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
 from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.curve import CurveFile
 from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import Training
+from entity_transformers.train.progress import CurveFile
 
 
 def make_training(

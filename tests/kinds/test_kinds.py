@@ -97,11 +97,8 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
      ".memory_write: Input should be 'last' or 'mean' (value: 'first')"),
     ("gpt2", {"layers": True}, ".layers: Value error, true is not a number"),
     ("gpt2", {"heads": 3}, ": Value error, width 16 is not divisible by heads 3"),
-    ("bert", {"attention": "flex"}, ": Value error, attention flex is not to be had with a kind"
-     " that sees later tokens: set it to sdpa"),
-    *((kind, {"entity_gate": "zero", "entity_residual": False}, ": Value error, entity_gate zero"
-       " without entity_residual would give a constant output")
-      for kind in ("gpt2e", "gpt2e-pointer")),
+    ("gpt2e", {"entity_gate": "zero", "entity_residual": False}, ": Value error, entity_gate zero"
+     " without entity_residual would give a constant output"),
     *(("gpt2", {"matched_to": to}, f".matched_to: {to!r}, {FREE}") for to in ("c", "a", "matched")),
     ("fasttext", {"longest": 2}, ": Value error, shortest 3 is more than longest 2"),
     ("gpt2", {"initial_weights": "study:books"}, ".initial_weights: Value error,"
@@ -114,9 +111,8 @@ def test_a_wrong_entry_is_named_with_key_value_and_what_is_expected(
     kind: Any, more: dict[str, Any], message: str
 ) -> None:
     others: Models = {"other": {"kind": "gpt2e"}, "matched": {"kind": "gpt2", "matched_to": "a"}}
-    of_kind = PARAMS.kinds | {"gpt2e-pointer": PARAMS.kinds["gpt2e"]}
     with pytest.raises(KindError) as error:
-        resolve_entry({"a": {"kind": kind, **more}, **others}, of_kind=of_kind)
+        resolve_entry({"a": {"kind": kind, **more}, **others})
     assert str(error.value) == f"models.a{message}"
 
 
@@ -133,17 +129,17 @@ def test_entries_matched_to_each_other_or_to_none_at_all_are_refused() -> None:
 
 
 def test_what_is_missing_or_wrong_is_named_where_it_is_to_be_given() -> None:
-    of_kind = {"gpt2e": {k: v for k, v in PARAMS.kinds["gpt2e"].items() if k != "memory_life"}}
+    of_kind = {"gpt2e": {k: v for k, v in PARAMS.kinds["gpt2e"].items() if k != "memory_write"}}
     for lm, kinds, message in (
-        ({}, of_kind, r"models.a: memory_life is missing: give it in lm, in kinds.gpt2e or here"),
+        ({}, of_kind, r"models.a: memory_write is missing: give it in lm, in kinds.gpt2e or here"),
         ({"layers": 0}, None, r"lm\.layers \(for models\.a\): .*greater than 0.*: 0\)"),
         (
             {},
-            {"gpt2e": PARAMS.kinds["gpt2e"] | {"memory_life": "year", "odd": 1}},
-            r"kinds\.gpt2e\.memory_life: Input should be 'document' or 'epochs' \(value: 'year'\)"
+            {"gpt2e": PARAMS.kinds["gpt2e"] | {"memory_write": "first", "odd": 1}},
+            r"kinds\.gpt2e\.memory_write: Input should be 'last' or 'mean' \(value: 'first'\)"
             r"\n  kinds\.gpt2e\.odd: kind gpt2e has no such key; it has [^\n]*",
         ),
-        ({}, {}, "(.* is missing.*\n?){6}"),
+        ({}, {}, "(.* is missing.*\n?){5}"),
     ):
         with pytest.raises(KindError, match=rf"^{message}$"):
             resolve_entry({"a": {"kind": "gpt2e"}}, lm=lm, of_kind=kinds)

@@ -6,8 +6,7 @@ stays, and the plain LSTM without any of it.
 
 from __future__ import annotations
 
-import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from tiny import SMALL, VOCABULARY, WIDTH, tiny_model
 from torch import Tensor, nn
 
 from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.models import awd_lstm, lstm
-from entity_transformers.models.awd_lstm import Masks, Rates, draw_masks
+from entity_transformers.models import lstm
 from entity_transformers.models.base import Batch
-from entity_transformers.models.lstm import LSTM, Network, load
+from entity_transformers.models.lstm import LSTM, Masks, Network
 
 ROWS, TOKENS, LAYERS, HIDDEN = 3, 7, 3, 20
 RATES = {
@@ -35,14 +33,13 @@ EACH = [*({name: rate} for name, rate in RATES.items()), RATES]
 
 def make_network(rates: dict[str, float], hidden: int = HIDDEN, seed: int = 0) -> Network:
     torch.manual_seed(seed)
-    return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, Rates(**rates)).double()
+    return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, **rates).double()
 
 
 def draw(network: Network, seed: int = 1) -> Masks:
     """Masks of the network's rates in float64."""
     torch.manual_seed(seed)
-    masks = draw_masks(network.rates, ROWS, VOCABULARY, network.sizes, torch.device("cpu"))
-    return Masks(*(to_double(getattr(masks, field.name)) for field in fields(Masks)))
+    return Masks(*map(to_double, network.draw_masks(ROWS)))
 
 
 def to_double(mask: Any) -> Any:
@@ -83,18 +80,15 @@ def transcribe(
                     weights[f"lstm.{name}_l{layer}"]
                     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
                 )
-                if masks.recurrent:
-                    u = masked(u, masks.recurrent[layer])
+                u = masked(u, masks.recurrent[layer])
                 h, c = state[layer]
                 i, f, g, o = (w @ x + b + u @ h + d).chunk(4)
                 c = f.sigmoid() * c + i.sigmoid() * g.tanh()
                 h = o.sigmoid() * c.tanh()
                 state[layer] = h, c
-                x = h
-                if layer < len(state) - 1 and masks.hidden and masks.hidden[layer] is not None:
-                    x = x * masks.hidden[layer][row, 0]
-            outputs.append(x)
-            x = x if masks.outputs is None else x * masks.outputs[row, 0]
+                mask = masks.outputs[layer]
+                x = h if mask is None else h * mask[row, 0]
+            outputs.append(h)
             dropped.append(x)
             hidden.append(weights["projection.weight"] @ x + weights["projection.bias"])
         ends.append(state)
@@ -115,7 +109,7 @@ def test_a_regularised_window_is_that_of_the_equations(
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
     network, tokens = make_network(rates, hidden), draw_tokens()
     model, masks = LSTM(network, 2.0, 1.0), draw(network)
-    monkeypatch.setattr(lstm, "draw_masks", lambda *given: masks)
+    monkeypatch.setattr(network, "draw_masks", lambda rows: masks)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
     begins[1, 4] = begins[2, 0] = True
     start = model.start(ROWS)
@@ -128,7 +122,7 @@ def test_a_regularised_window_is_that_of_the_equations(
             size = network.sizes[i + 1]
             torch.testing.assert_close(found[:, i, :size], expected, rtol=0, atol=1e-12)
             assert not found[:, i, size:].any()
-    penalty = model.penalty(state)
+    penalty = state.penalty
     assert penalty is not None
     by_hand = penalise_by_hand(outputs, dropped, begins)
     torch.testing.assert_close(penalty.double(), by_hand, rtol=1e-6, atol=0)
@@ -156,40 +150,19 @@ def penalise_by_hand(outputs: Tensor, dropped: Tensor, begins: Tensor) -> Tensor
     return total
 
 
-def test_only_the_weights_of_the_plain_lstm_are_trained_and_saved(tmp_path: Path) -> None:
-    plain, dropped = (make_network(rates, WIDTH) for rates in ({}, RATES))
-    assert isinstance(plain.lstm, nn.LSTM)
-    names = {name: p.shape for name, p in plain.named_parameters()}
-    assert names == {lstm.stacked_name(name): p.shape for name, p in dropped.named_parameters()}
-    model = LSTM(dropped.float())
-    for _ in range(2):  # and nothing is left behind in the module by a pass
-        model.encode(Batch(draw_tokens()), model.start(ROWS))
-    assert dropped.state_dict().keys() == dict(dropped.named_parameters()).keys()
-    assert_same_numbers(copy.deepcopy(dropped), dropped)
-    model.save(tmp_path)
-    plain.float()
-    lstm.take_weights(plain, lstm.load_file(tmp_path / "model.safetensors"))
-    assert_same_numbers(plain, dropped)
-
-
-def assert_same_numbers(one: nn.Module, other: nn.Module) -> None:
-    other_weights = {lstm.stacked_name(name): p for name, p in other.named_parameters()}
-    for name, parameter in one.named_parameters():
-        assert torch.equal(parameter, other_weights[lstm.stacked_name(name)]), name
-
-
 @pytest.mark.parametrize("name", RATES)
 def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
     """Zeros are as frequent as asked for, within five standard errors; what is left makes up."""
-    rate, sizes = RATES[name], (60, 90, 60)
+    rate = RATES[name]
+    network = Network(9000, 60, 2, 0.0, 90, **{name: rate})
     torch.manual_seed(4)
-    masks = draw_masks(Rates(**{name: rate}), 40, 9000, sizes, torch.device("cpu"))
+    masks = network.draw_masks(40)
     present: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
         "weight_drop": (masks.recurrent, [(360, 90), (240, 60)]),
         "embedding_dropout": ([masks.words], [(9000, 1)]),
         "input_dropout": ([masks.inputs], [(40, 1, 60)]),
-        "hidden_dropout": (masks.hidden, [(40, 1, 90)]),
-        "output_dropout": ([masks.outputs], [(40, 1, 60)]),
+        "hidden_dropout": (masks.outputs[:1], [(40, 1, 90)]),
+        "output_dropout": (masks.outputs[1:], [(40, 1, 60)]),
     }
     drawn, shapes = present.pop(name)
     assert all(set(others) == {None} for others, _ in present.values())
@@ -205,9 +178,9 @@ def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, given = LSTM(make_network(RATES).float()), []
-    own = awd_lstm.call_dropped
+    own = lstm.call_dropped
     monkeypatch.setattr(
-        awd_lstm,
+        lstm,
         "call_dropped",
         lambda layer, mask, inputs, start: (
             given.append((mask, inputs)) or own(layer, mask, inputs, start)
@@ -240,7 +213,6 @@ def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(
 @pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])
 def test_evaluation_is_the_plain_lstm_s(hidden: int) -> None:
     regularised, plain = (make_network(rates, hidden).float() for rates in (RATES, {}))
-    assert_same_numbers(regularised, plain)
     read = []
     for network in (regularised, plain):
         model = LSTM(network, 2.0, 1.0)
@@ -249,7 +221,7 @@ def test_evaluation_is_the_plain_lstm_s(hidden: int) -> None:
         before = torch.get_rng_state()
         hidden_states, state = model.encode(Batch(draw_tokens()), model.start(ROWS))
         assert torch.equal(torch.get_rng_state(), before)
-        assert model.penalty(state) is None
+        assert state.penalty is None
         read.append(hidden_states)
     torch.testing.assert_close(*read, rtol=0, atol=1e-6)
 
@@ -263,7 +235,7 @@ def test_by_default_it_is_torch_s_lstm_bit_for_bit() -> None:
     projection = nn.Linear(WIDTH, WIDTH)
     nn.init.uniform_(embeddings.weight, -0.1, 0.1)
     expected = nn.ModuleDict({"embeddings": embeddings, "lstm": layers, "projection": projection})
-    weights = model.module.state_dict()
+    weights = {lstm.stacked_name(k): tensor for k, tensor in model.module.state_dict().items()}
     assert weights.keys() == expected.state_dict().keys()
     assert all(torch.equal(p, weights[name]) for name, p in expected.state_dict().items())
     tokens = draw_tokens()
@@ -274,21 +246,21 @@ def test_by_default_it_is_torch_s_lstm_bit_for_bit() -> None:
     assert torch.equal(hidden, projection(nn.functional.dropout(outputs, 0.2)))
     assert torch.equal(state.hidden, h.transpose(0, 1))
     assert torch.equal(state.cell, c.transpose(0, 1))
-    assert model.penalty(state) is None
+    assert state.penalty is None
 
 
 def test_a_saved_one_comes_back_with_its_rates_and_an_older_one_without(tmp_path: Path) -> None:
     model = LSTM(make_network(RATES).float().eval())
     model.save(tmp_path)
-    again, batch = load(tmp_path), Batch(draw_tokens())
-    assert (again.module.rates, again.module.sizes) == (Rates(**RATES), model.module.sizes)
-    again.eval()
+    again, batch = LSTM.load(tmp_path).eval(), Batch(draw_tokens())
+    assert {name: getattr(again.module, name) for name in RATES} == RATES
+    assert again.module.sizes == model.module.sizes
     assert torch.equal(*(m.encode(batch, m.start(ROWS))[0] for m in (model, again)))
     LSTM(make_network({}, WIDTH).float()).save(tmp_path)
     older = ("model_type", "vocabulary", "width", "layers", "dropout")
     config = read_json(tmp_path / "config.json")
     write_json(tmp_path / "config.json", {name: config[name] for name in older})
-    assert load(tmp_path).module.rates == Rates()
+    assert not any(getattr(LSTM.load(tmp_path).module, name) for name in RATES)
 
 
 def test_fastai_agrees() -> None:
@@ -311,9 +283,9 @@ def test_fastai_agrees() -> None:
     output_dropout = awdlstm.RNNDropout(RATES["output_dropout"])
     pairs = {"embeddings.weight": theirs.encoder.weight}
     for i, rnn in enumerate(theirs.rnns):
-        pairs[f"lstm.layers.{i}.weight_hh_l0"] = rnn.weight_hh_l0_raw
+        pairs[f"lstm.{i}.weight_hh_l0"] = rnn.weight_hh_l0_raw
         for name in ("weight_ih_l0", "bias_ih_l0", "bias_hh_l0"):
-            pairs[f"lstm.layers.{i}.{name}"] = getattr(rnn.module, name)
+            pairs[f"lstm.{i}.{name}"] = getattr(rnn.module, name)
     own = dict(network.named_parameters())
     assert own.keys() - pairs.keys() == {"projection.weight", "projection.bias"}
     with torch.no_grad():
@@ -333,7 +305,7 @@ def test_fastai_agrees() -> None:
         torch.testing.assert_close(seen[-1], dropped, rtol=0, atol=1e-6)
         # the means of fastai's RNNRegularizer, that of TAR over one token less
         ar, tar = dropped.pow(2).mean(), (outputs[:, 1:] - outputs[:, :-1]).pow(2).mean()
-        penalty = model.penalty(state)
+        penalty = state.penalty
         assert penalty is not None
         expected = 2 * ar + tar * (TOKENS - 1) / TOKENS
         torch.testing.assert_close(penalty / tokens.numel(), expected)

@@ -19,17 +19,15 @@ from trainings import assert_close, make_training, named_gradients
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.elmo import ELMo, Half, Network, follow, load, mirror
-from entity_transformers.models.taglm import TagLM
+from entity_transformers.models.elmo import ELMo, Half, Network, TagLM, follow, mirror
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import Streams
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
 DOCUMENTS = ((9,), (2, 1, 6), (4, 5))
 SHAPES: list[dict[str, Any]] = [
-    {"hidden": None, "residual": False},
-    {"hidden": None, "residual": True},
-    {"hidden": 24, "residual": True},
+    {"hidden": None},
+    {"hidden": 24},
 ]
 
 
@@ -61,39 +59,11 @@ def mark_begins() -> Tensor:
 
 
 @torch.no_grad()
-def read(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
-    """The forward half's hidden states [B, T, W]."""
-    return model.encode(Batch(tokens, **more), model.start(len(tokens)))[0]
-
-
-@torch.no_grad()
 def read_layers(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
     """All layers of both halves [B, T, L + 1, 2, W], the halves' on the fourth axis."""
     encoder = model.encoder(layers=True)
     vectors, _ = encoder.encode(Batch(tokens, **more), encoder.start(len(tokens)))
     return vectors.view(*tokens.shape, -1, 2, model.width)
-
-
-def change(tokens: Tensor, columns: slice) -> Tensor:
-    changed = tokens.clone()
-    changed[:, columns] = (changed[:, columns] + 1) % VOCABULARY
-    return changed
-
-
-@pytest.mark.parametrize("column", [1, 4, TOKENS - 1])
-def test_the_forward_half_sees_no_later_token_and_the_backward_half_no_earlier_one(
-    model: ELMo, column: int
-) -> None:
-    tokens = draw()
-    later, earlier = change(tokens, slice(column, None)), change(tokens, slice(column))
-    layers = read_layers(model, tokens)
-    after, before = read_layers(model, later), read_layers(model, earlier)
-    assert torch.equal(read(model, later)[:, :column], read(model, tokens)[:, :column])
-    assert torch.equal(after[:, :column, :, 0], layers[:, :column, :, 0])
-    assert torch.equal(before[:, column:, :, 1], layers[:, column:, :, 1])
-    # each half sees what it may see
-    assert (after[:, :column, 1:, 1] != layers[:, :column, 1:, 1]).any(-1).all()
-    assert (before[:, column:, 1:, 0] != layers[:, column:, 1:, 0]).any(-1).all()
 
 
 def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
@@ -118,7 +88,7 @@ def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
             h = out.sigmoid() * c.tanh()
             h = p["weight_hr_l0"] @ h if "weight_hr_l0" in p else h
             state[i] = h, c
-            x = h + x if half.residual and i else h
+            x = h + x if i else h
             found[i].append(x)
     return found
 
@@ -198,22 +168,6 @@ def make_double(folder: Path, **changes: Any) -> Training:
     return training
 
 
-def test_the_forward_half_goes_on_over_windows_and_the_backward_half_begins_anew(
-    model: ELMo,
-) -> None:
-    tokens, encoder = draw(), model.encoder(layers=True)
-    whole, parts, state = read_layers(model, tokens), [], encoder.start(ROWS)
-    for window in tokens.split(4, dim=1):
-        with torch.no_grad():
-            vectors, state = encoder.encode(Batch(window), state)
-        parts.append(vectors.view(*window.shape, -1, 2, WIDTH))
-        alone = read_layers(model, window)
-        torch.testing.assert_close(parts[-1][..., 1, :], alone[..., 1, :], rtol=0, atol=1e-12)
-    joined = torch.cat(parts, dim=1)
-    torch.testing.assert_close(joined[..., 0, :], whole[..., 0, :], rtol=0, atol=1e-12)
-    assert not torch.allclose(joined[:, :4, -1, 1], whole[:, :4, -1, 1], atol=1e-3)
-
-
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[list[list[int]], int]:
     """Lengths of the documents of some rows, and the columns of the window, padding included."""
@@ -254,18 +208,18 @@ def test_the_backward_half_teaches_what_it_shares_and_is_read_in_training_alone(
     model = tiny_model("elmo", dropout=0.0)
     model.module.train()
     _, state = model.encode(Batch(draw()), model.start(ROWS))
-    behind = model.backward_half(state)
+    behind = state.backward
     assert behind is not None
     model.nats(*behind).sum().backward()
     for name, parameter in model.module.named_parameters():
         assert (parameter.grad is None) == name.startswith("forward_half")
-    assert model.backward_half(state.detach()) is None
+    assert state.detach().backward is None
     assert set(state.tensors()) == {"hidden", "cell"}
     for parameter in model.module.backward_half.parameters():
         nn.init.constant_(parameter, torch.nan)
     hidden, state = model.eval().encode(Batch(draw()), model.start(ROWS))
     assert hidden.isfinite().all()
-    assert model.backward_half(state) is None
+    assert state.backward is None
 
 
 def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> None:
@@ -303,7 +257,7 @@ def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
     other.save(tmp_path)
     assert read_json(tmp_path / "config.json")["model_type"] == "taglm"
     with pytest.raises(ValueError, match=r"a model of type 'taglm', expected 'elmo': name another"):
-        load(tmp_path)
+        ELMo.load(tmp_path)
 
 
 def test_dropout_falls_before_each_layer_and_before_the_softmax() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from compiling import needs_compiler
-from tiny import SMALL, VOCABULARY, lively_model, tiny_entry
+from tiny import SMALL, VOCABULARY, lively_model, tiny_model
 from torch import Tensor
 from trainings import make_training, weights
 from transformers import AutoModelForCausalLM
@@ -17,8 +17,6 @@ from entity_transformers.models.base import Batch
 from entity_transformers.models.gpt2_antecedent import (
     GPT2Antecedent,
     antecedent_losses,
-    build,
-    load,
     score_head,
 )
 
@@ -86,7 +84,7 @@ def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(
     for block in model.module.transformer.h:
         block.attn.attn_dropout.p = block.attn.resid_dropout.p = block.mlp.dropout.p = 0.0
     _, state = model.encode(Batch(tokens, LABELS, positions), model.start(3))
-    torch.testing.assert_close(model.penalty(state), 0.5 * found.sum(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(state.penalty, 0.5 * found.sum(), rtol=1e-5, atol=1e-6)
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
@@ -107,11 +105,11 @@ def test_without_labels_and_in_evaluation_it_is_its_gpt2(tokens: Tensor, tmp_pat
     other = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.no_grad():
         expected = other.transformer(tokens).last_hidden_state
-    for one in (model, load(tmp_path).eval()):
+    for one in (model, GPT2Antecedent.load(tmp_path).eval()):
         for labels in (None, LABELS):
             hidden, state = one.encode(Batch(tokens, labels), one.start(3))
             assert torch.equal(hidden, expected)
-            assert one.penalty(state) is None
+            assert state.penalty is None
 
 
 def test_weight_zero_trains_a_gpt2(tmp_path: Path) -> None:
@@ -126,7 +124,7 @@ def test_weight_zero_trains_a_gpt2(tmp_path: Path) -> None:
 
 def test_the_default_head_is_the_first_of_the_middle_layer() -> None:
     for layers, middle in ((1, 0), (2, 0), (5, 2), (6, 2)):
-        made = build(tiny_entry(KIND, layers=layers), VOCABULARY, 0, seed=1)
+        made = tiny_model(KIND, layers=layers)
         assert (made.layer, made.head) == (middle, 0)
 
 
@@ -136,6 +134,6 @@ def test_it_can_be_compiled(tokens: Tensor) -> None:
     model = lively(dropout=0.0)
     model.module.train()
     batch = Batch(tokens, LABELS, POSITIONS)
-    plain = model.penalty(model.encode(batch, model.start(3))[1])
+    plain = model.encode(batch, model.start(3))[1].penalty
     model.compile("default")
-    torch.testing.assert_close(model.penalty(model.encode(batch, model.start(3))[1]), plain)
+    torch.testing.assert_close(model.encode(batch, model.start(3))[1].penalty, plain)

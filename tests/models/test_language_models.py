@@ -39,7 +39,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "lstm-regularised": ("lstm", REGULARISED),
     "elmo-projected": ("elmo", {"hidden": 24}),
     "gpt2e-both": ("gpt2e", {"entity_values": "both", "memory_write": "mean"}),
-    "gpt2e-epochs": ("gpt2e", {"memory_life": "epochs"}),
 }
 variants = pytest.mark.parametrize(("kind", "changes"), VARIANTS.values(), ids=VARIANTS)
 windows = pytest.mark.parametrize("windows", [0, 1])  # before a step's own with its gradient
@@ -455,7 +454,7 @@ def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_p
         tiny_model(kind, initial_weights=str(tmp_path), window=16)
 
 
-@pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer", "gpt2e-pointer"])
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer"])
 def test_what_is_new_in_a_shorter_window_is_what_the_seed_draws(kind: str, tmp_path: Path) -> None:
     lively_model("gpt2").save(tmp_path)
     changes = {"initial_weights": str(tmp_path)}
@@ -643,14 +642,14 @@ def test_a_compiled_model_trains_as_the_plain_one(
     assert_close(*found, 1e-5)
 
 
-@pytest.mark.parametrize("model", ["gpt1", "transformer-xl", "xlnet"], indirect=True)
+@pytest.mark.parametrize("model", ["bert", "gpt1", "gpt2", "xlnet"], indirect=True)
 def test_activations_are_computed_twice_only_where_it_is_asked_for(model: LanguageModel) -> None:
     calls: list[int] = []
     layer = next(m for m in model.module.modules() if isinstance(m, torch.nn.ModuleList))[0]
-    layer.register_forward_pre_hook(lambda *given: calls.append(1))
-    for asked, training, expected in ((False, True, 1), (True, True, 2), (True, False, 1)):
-        model.module.train(training)
-        if asked:
+    next(layer.children()).register_forward_pre_hook(lambda *given: calls.append(1))
+    model.module.train()
+    for expected in (1, 2):
+        if expected == 2:
             model.checkpoint_activations()
         calls.clear()
         model.encode(make_batch(model), model.start(ROWS, ENTITIES))[0].square().sum().backward()
@@ -687,7 +686,6 @@ def test_a_folder_of_another_model_is_refused(
         ("gpt1", {"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
         ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
         ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
-        ("elmo", {"residual": False}, "an ELMo checkpoint .*: residual True there, False here"),
         ("elmo", {"hidden": 24}, "an ELMo checkpoint of this shape: .*Error"),
         ("lstm", {"hidden": 24}, "not an LSTM checkpoint of this shape"),
     ],
@@ -702,34 +700,13 @@ def test_weights_of_another_shape_are_refused(
 
 
 IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
-    ("gpt1", {"attention": "flex", "dropout": 0.0}, "attention flex is not to be had with gpt1"),
-    ("gpt2", {"attention": "flex", "dropout": 0.1}, r"attention flex .* dropout is 0\.1"),
-    ("bert", {"attention": "flex", "dropout": 0.0}, "not to be had with a kind that sees"),
-    ("electra", {"attention": "flex", "dropout": 0.0}, "not to be had with a kind that sees"),
     ("bert", {"random_share": 0.3}, r"mask_share 0\.8 and random_share 0\.3 are more than 1"),
-    ("bert", {"mask_rate": 0}, r"models\.bert\.mask_rate: Input should be"),
-    ("bert", {"mask_rate": 1}, r"models\.bert\.mask_rate: Input should be"),
     ("electra", {"width": 18}, "width 18 and heads 2: a generator a quarter as wide, of 1 heads"),
     ("electra", {"width": 36, "heads": 9}, "of 2 heads, is not possible: give a width that 8"),
     ("elmo", {"hidden": WIDTH}, "hidden 16 is projected to width 16, which must be small"),
     ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
-    ("transformer-xl", {"attention": "flex", "dropout": 0.0}, "flex is not to be had with relat"),
-    ("transformer-xl", {"memory_tokens": -1}, r"transformer-xl\.memory_tokens: .*\(value: -1\)"),
-    ("transformer-xl", {"memory_tokens": True}, "memory_tokens: Value error, true is not a number"),
-    ("xlnet", {"partial_prediction": 0.5}, r"xlnet\.partial_prediction: .* \(value: 0\.5\)"),
-    ("xlnet", {"longest_span": 0}, r"xlnet\.longest_span: .* \(value: 0\)"),
-    ("gpt2e-pointer", {"labels": "lagged"}, "lags its labels itself: give gold"),
-    ("gpt2e-pointer", {"labels": "lagged-resolver:names"}, "itself: give resolver:names"),
-    ("gpt2e-pointer", {"memory_life": "epochs"}, "memory_life epochs keeps no forms to copy"),
-    ("gpt2e-pointer", {"entity_lag": 0}, "entity_lag"),
-    ("gpt2e-pointer", {"pointer_rate": 0}, "pointer_rate"),
-    ("gpt2e-pointer", {"pointer_alone": True}, "that has learnt .initial_weights."),
-    ("lstm", {"weight_drop": 1.0}, r"weight_drop: Input should be less than 1 \(value: 1\.0\)"),
-    ("lstm", {"output_dropout": -0.1}, r"output_dropout: .*equal to 0 \(value: -0\.1\)"),
-    ("lstm", {"temporal_penalty": -1}, r"temporal_penalty: .*equal to 0 \(value: -1\)"),
-    ("lstm", {"hidden": 0}, r"models\.lstm\.hidden: .*greater than 0 \(value: 0\)"),
-    ("lstm", {"optimizer": "sgd"}, r"Input should be 'adamw' or 'asgd' \(value: 'sgd'\)"),
-    ("lstm", {"nonmonotone_interval": -1}, r"nonmonotone_interval: .*equal to 0 \(value: -1\)"),
+    ("gpt2-pointer", {"labels": "lagged"}, "lags its labels itself: give gold"),
+    ("gpt2-pointer", {"labels": "lagged-resolver:names"}, "itself: give resolver:names"),
     (
         "lstm",
         {"dropout": 0.1, "input_dropout": 0.4},
@@ -752,27 +729,3 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
 def test_impossible_parameters_are_refused(kind: str, changes: dict[str, Any], told: str) -> None:
     with pytest.raises(KindError, match=told):
         tiny_entry(kind, **changes)
-
-
-class Bare(LanguageModel):
-    """A model that can only encode."""
-
-    kind = KINDS["gpt2"]
-    start = encode = save = None
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda model: model.attention_modules(), "GPT2 gives no attention weights"),
-        (lambda model: model.show_attention(), "GPT2 gives no attention weights"),
-        (lambda model: model.heads, "GPT2 has no attention heads"),
-        (lambda model: model.checkpoint_activations(), "GPT2 has no gradient checkpointing"),
-        (lambda model: model.output_weight, "GPT2 predicts no next token"),
-        (lambda model: model.draw(None, None, None), "GPT2 learns each next token"),
-        (lambda model: model.sum_losses(*[None] * 5), "GPT2 learns each next token"),
-    ],
-)
-def test_what_a_model_can_not_is_said(ask, message: str) -> None:
-    with pytest.raises(NotImplementedError, match=message):
-        ask(Bare())

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from entity_transformers.models.base import Batch
-from entity_transformers.models.ngram import Counts, NGram, load
+from entity_transformers.models.ngram import Counts, NGram
 
 END, VOCABULARY = 0, 12
 
@@ -50,10 +50,11 @@ def test_probabilities_are_those_of_the_equation_and_sum_to_1(
     for context in ((END, END), (END, 3), (4, 5), (11, 2), (10, 11)):
         expected = [witten_bell(texts, context, word, 3) for word in range(VOCABULARY)]
         assert sum(expected) == pytest.approx(1)
-        found = model.counts.distribution(np.array(context))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
         contexts, words = np.array([context] * VOCABULARY), np.arange(VOCABULARY)
-        np.testing.assert_allclose(model.counts.probabilities(contexts, words), expected)
+        found = model.counts.probabilities(contexts, words)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        logits = model.logits(torch.tensor([[context]], dtype=torch.float32))
+        np.testing.assert_allclose(logits[0, 0].exp().numpy(), expected, rtol=1e-6)
 
 
 def test_windows_read_one_after_the_other_are_the_text_read_at_once(
@@ -75,7 +76,7 @@ def test_a_saved_model_is_the_same_and_guesses_the_likeliest(
     tmp_path: Path, texts: list[np.ndarray], model: NGram
 ) -> None:
     model.save(tmp_path)
-    again, tokens = load(tmp_path), torch.from_numpy(texts[1][None])
+    again, tokens = NGram.load(tmp_path), torch.from_numpy(texts[1][None])
     hidden, _ = model.encode(Batch(tokens), model.start(1))
     assert torch.equal(again.logits(hidden), model.logits(hidden))
     assert torch.equal(model.guess(hidden), model.logits(hidden).argmax(-1))

@@ -18,9 +18,8 @@ from transformers import AutoModelForCausalLM
 
 from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.corpus.sources import DownloadError
-from entity_transformers.models import packages
-from entity_transformers.models.packages import PACKAGES, Package, describe_weights
-from entity_transformers.models.weights import find_weights
+from entity_transformers.models import weights
+from entity_transformers.models.weights import PACKAGES, Package, describe_weights, find_weights
 
 gguf = pytest.importorskip("gguf", reason="extra smollm2 is not installed")
 WIDTH, LAYERS, HEADS, GROUPS, UNITS = 64, 2, 4, 2, 96
@@ -72,7 +71,7 @@ def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "FOLDER", tmp_path / "weights")
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
 
 
 def test_dequantised_weights_are_ggufs_own(quantised: Path) -> None:

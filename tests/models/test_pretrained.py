@@ -23,9 +23,14 @@ from transformers import (
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.words import embed_words_in_context
 from entity_transformers.kinds import KINDS, resolve
-from entity_transformers.models import pretrained, pretrained_encoder
 from entity_transformers.models.base import Batch
-from entity_transformers.models.pretrained import check_fit, check_vocabulary, store
+from entity_transformers.models.pretrained import (
+    PretrainedEncoder,
+    PretrainedLM,
+    check_fit,
+    check_vocabulary,
+    store,
+)
 from entity_transformers.tasks.perplexity import score_corpus
 
 CORPUS = tiny_corpus(4, seed=3, split="dev")
@@ -62,7 +67,7 @@ def plain_losses(folder: Path, tokens: np.ndarray) -> torch.Tensor:
 
 
 def test_losses_of_whole_documents_are_those_of_a_plain_pass(folder: Path) -> None:
-    model = pretrained.load(folder).eval()
+    model = PretrainedLM.load(folder).eval()
     found = score_corpus(model, CORPUS, window=64, stride=64, batch=3)
     for d in range(len(CORPUS)):
         part = CORPUS.document(d)
@@ -75,7 +80,7 @@ def test_losses_of_whole_documents_are_those_of_a_plain_pass(folder: Path) -> No
 @pytest.mark.parametrize("stride", [4, 8])
 def test_windows_are_those_of_the_strided_recipe(folder: Path, stride: int) -> None:
     """Of transformers' page on perplexity: each window scores the tokens no earlier one had."""
-    model, window = pretrained.load(folder).eval(), 8
+    model, window = PretrainedLM.load(folder).eval(), 8
     found = score_corpus(model, CORPUS, window=window, stride=stride, batch=2)
     part = CORPUS.document(0)
     tokens, expected, previous = CORPUS.tokens[part], [], 1
@@ -90,9 +95,9 @@ def test_windows_are_those_of_the_strided_recipe(folder: Path, stride: int) -> N
 
 
 def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path: Path) -> None:
-    half = pretrained.load(folder, torch.bfloat16)
+    half = PretrainedLM.load(folder, torch.bfloat16)
     half.save(tmp_path)
-    again = pretrained.load(tmp_path).eval()
+    again = PretrainedLM.load(tmp_path).eval()
     assert again.output_weight.dtype == torch.bfloat16
     tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
     hidden, _ = again.encode(Batch(tokens), again.start(1))
@@ -102,7 +107,7 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path:
 
 
 def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> None:
-    model = pretrained.load(folder).eval()
+    model = PretrainedLM.load(folder).eval()
     encoder = model.mixing(7)
     assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
     assert model.mixing(1) is model
@@ -116,7 +121,7 @@ def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> 
 
 
 def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
-    model, weights = pretrained.load(folder).eval(), []
+    model, weights = PretrainedLM.load(folder).eval(), []
     model.show_attention()
     modules = model.attention_modules()["self"]
     assert (len(modules), model.heads) == (8, 4)
@@ -132,7 +137,7 @@ def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
 
 def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
 
-    model = pretrained.load(folder).eval()
+    model = PretrainedLM.load(folder).eval()
     text = CORPUS.part(slice(0, 1))
     words = text.words.copy()
     words[words == 4] = 3  # its token belongs to the word before it
@@ -148,7 +153,7 @@ def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
 
 
 def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
-    model = pretrained.load(folder)
+    model = PretrainedLM.load(folder)
     values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
     fits, longer = (
         resolve("a", {"a": {**values, "window": window}}, {}, {}, KINDS) for window in (64, 65)
@@ -168,7 +173,7 @@ def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
         intermediate_size=24, max_position_embeddings=64, initializer_range=0.3,
     )  # fmt: skip
     BertModel(config).save_pretrained(tmp_path)
-    model = pretrained_encoder.load(tmp_path).eval()
+    model = PretrainedEncoder.load(tmp_path).eval()
     tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64)).view(2, 6)
     lengths = torch.tensor([6, 4])
     with torch.no_grad():
@@ -186,10 +191,10 @@ def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
 def test_weights_are_linked_where_the_precision_is_theirs(
     folder: Path, tmp_path: Path, precision: str
 ) -> None:
-    model = pretrained.load(folder, getattr(torch, precision))
+    model = PretrainedLM.load(folder, getattr(torch, precision))
     store(model, folder, tmp_path / "stored", precision)
     weights = tmp_path / "stored" / "model.safetensors"
     assert weights.samefile(folder / "model.safetensors") == (precision == "float32")
-    again = pretrained.load(tmp_path / "stored")
+    again = PretrainedLM.load(tmp_path / "stored")
     assert again.output_weight.dtype == getattr(torch, precision)
     torch.testing.assert_close(again.output_weight, model.output_weight, rtol=0, atol=0)

@@ -13,11 +13,10 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
-from entity_transformers.models import pretrained
 from entity_transformers.models.base import Batch
+from entity_transformers.models.pretrained import PretrainedLM, store
 from entity_transformers.models.pretrained_entities import (
     PretrainedE,
-    load,
     score_states,
     try_rate,
 )
@@ -47,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(folder: Path, adapter: str) -> PretrainedE:
     torch.manual_seed(1)
-    model = PretrainedE(pretrained.load(folder).module, FACTS | {"adapter": adapter})
+    model = PretrainedE(PretrainedLM.load(folder).module, FACTS | {"adapter": adapter})
     model.eval()
     return model
 
@@ -55,7 +54,7 @@ def make(folder: Path, adapter: str) -> PretrainedE:
 def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> Upper:
     """The blocks that learn above the cached states of those that do not."""
     cut = 5 - BLOCKS
-    base = pretrained.load(folder)
+    base = PretrainedLM.load(folder)
     base.eval()
     weights = folder / "model.safetensors"
     states = keep_states(base, weights, TEXT, cut, WINDOW, tmp_path)
@@ -101,7 +100,7 @@ def test_cached_states_give_what_the_whole_model_does(
 
 
 def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_path: Path) -> None:
-    model = pretrained.load(folder)
+    model = PretrainedLM.load(folder)
     model.eval()
     weights = folder / "model.safetensors"
     first = keep_states(model, weights, TEXT, 3, WINDOW, tmp_path)
@@ -137,14 +136,14 @@ def test_what_was_learnt_is_saved_and_the_base_stays(
     assert found["dev_loss_on"] < before - 0.05
     assert found["tokens_seen"] == 6 * (len(TEXT.tokens) - len(TEXT))
     assert [row["step"] for row in found["curve"]][-1] == found["steps"]
-    plain = dict(pretrained.load(folder).module.named_parameters())
+    plain = dict(PretrainedLM.load(folder).module.named_parameters())
     for name, one in model.module.named_parameters():
         if not one.requires_grad:
             assert torch.equal(one, plain[name.replace(".base_layer", "")]), name
     saved = tmp_path / "saved"
-    pretrained.store(pretrained.load(folder), folder, saved, "float32")
+    store(PretrainedLM.load(folder), folder, saved, "float32")
     model.save(saved)
-    again = load(saved)
+    again = PretrainedE.load(saved)
     again.eval()
     for one in (again, model):
         assert one.can("entities")

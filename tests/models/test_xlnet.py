@@ -18,8 +18,7 @@ from transformers import AutoModelForCausalLM, XLNetLMHeadModel
 
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.transformer_xl import SegmentMemory
-from entity_transformers.models.xlnet import FIRST, XLNet, choose_spans, see
+from entity_transformers.models.transformer_xl import FIRST, SegmentMemory, XLNet, choose_spans, see
 from entity_transformers.train.streams import show_window
 
 ROWS, WINDOW, WIDTH = 3, SMALL["window"], SMALL["width"]
@@ -96,8 +95,7 @@ def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Pat
             entity_ids=tokens,
             positions=np.broadcast_to(np.arange(12), tokens.shape),
             begins=np.zeros(tokens.shape, bool),
-            starting=tokens,
-            ending=tokens,
+            new_rows=tokens,
             documents=(),
         )
         shown = model.draw(window, params, generator)

@@ -480,4 +480,4 @@ def test_a_model_reads_its_own_labels_only_where_they_follow_from_the_text() -> 
     assert name_labels(tiny_entry("gpt2", "none")) == "none"
     for labels in ("gold", "lagged", "resolver:names-causal"):
         assert name_labels(tiny_entry("gpt2e", labels)) == "none"
-    assert name_labels(tiny_entry("gpt2e-pointer", "resolver:names-causal")) == "none"
+    assert name_labels(tiny_entry("gpt2-pointer", "resolver:names-causal")) == "none"

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
-from entity_transformers.models.pointer.lm import GPT2Pointer
+from entity_transformers.models.pointer.model import GPT2Pointer
 from entity_transformers.resolve.layers import add_layer
 from entity_transformers.resolve.names import Names
 from entity_transformers.tasks.perplexity import score_corpus
@@ -128,6 +128,6 @@ def test_what_it_cannot_read_is_said(tokenizer: Tokenizer) -> None:
     empty = replace(document, words=(), sentence_starts=(), space_after=())
     with pytest.raises(ValueError, match="d#0: no words to read"):
         EntityReader(model, tokenizer, Names(causal=True), empty, 8)
-    plain = lively_model("gpt2-pointer", entity_output="none")
+    plain = lively_model("gpt2")
     with pytest.raises(ValueError, match="has no entity pointer"):
         EntityReader(plain, tokenizer, Names(causal=True), document, 8)  # type: ignore[arg-type]

@@ -399,9 +399,7 @@ def test_new_embeddings_come_after_the_old_ones(kind: str, tokenizer: Tokenizer)
 
 
 def layer_of(name: str) -> int | None:
-    """By a list of layers; in an LSTM of several by torch's ending."""
-    ways = (lambda i: f".{i}." in name, lambda i: name.endswith(f"_l{i}"))
-    return next((i for way in ways for i in range(2) if way(i)), None)
+    return next((i for i in range(2) if f".{i}." in name), None)
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)

@@ -155,9 +155,9 @@ def test_each_process_takes_the_device_of_its_number(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     found = [_pick_device(name, 2, 1) for name in ("auto", "cuda", "cpu")]
     assert found == ["cuda:1", "cuda:1", "cpu"]
-    with pytest.raises(ValueError, match="'cuda:0', but 2 processes need one device each"):
+    with pytest.raises(ValueError, match="'cuda:0', but 2 processes need one CUDA device each"):
         _pick_device("cuda:0", 2, 0)
-    with pytest.raises(ValueError, match="process 2 of this machine has none of its 2 CUDA dev"):
+    with pytest.raises(ValueError, match="3 processes need one CUDA device each of the 2 here"):
         _pick_device("auto", 3, 2)
 
 

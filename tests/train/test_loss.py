@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from entity_transformers.train.loss import sum_losses
+from entity_transformers.models.loss import sum_losses
 
 
 def plain(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -35,8 +35,8 @@ def make(
 def test_value_and_gradients_are_autograds(
     tokens: int, scale: float, strip: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("entity_transformers.train.loss.CHUNKS", {"cpu": 8})
-    monkeypatch.setattr("entity_transformers.train.loss.STRIPS", {"cpu": strip})
+    monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 8})
+    monkeypatch.setattr("entity_transformers.models.loss.STRIPS", {"cpu": strip})
     states, weight, targets = make(tokens, torch.float32)
     expected = torch.autograd.grad(scale * plain(states, weight, targets), (states, weight))
     loss = sum_losses(states, weight, targets)
@@ -64,7 +64,7 @@ def test_a_logit_that_is_not_finite_makes_the_loss_so() -> None:
 def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("entity_transformers.train.loss.CHUNKS", {"cpu": 16})
+    monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 16})
     states, weight, targets = make(64, torch.float32, vocabulary=301, width=32)
     with torch.autocast("cpu", torch.bfloat16):
         expected = torch.autograd.grad(plain(states, weight, targets), (states, weight))
@@ -81,7 +81,7 @@ def test_the_logits_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """No tensor of [tokens, vocabulary] is made or kept: the largest that is seen has a chunk's
     rows.
     """
-    monkeypatch.setattr("entity_transformers.train.loss.CHUNKS", {"cpu": 8})
+    monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 8})
     states, weight, targets = make(64, torch.float32, vocabulary=101)
     largest = 0
 

@@ -16,8 +16,7 @@ from entity_transformers.cli.demo import find_tokenizer
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document, join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.kinds import KINDS
-from entity_transformers.models.pointer.lm import GPT2Pointer
+from entity_transformers.models.pointer.model import GPT2Pointer
 from entity_transformers.models.registry import load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.remember import EntityReader
@@ -42,17 +41,17 @@ def remember(
     seed: Annotated[int, Flag("of what it writes")] = 1,
     resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
 ) -> None:
-    """Read a text with a model that has an entity pointer (kind gpt2-pointer or gpt2e-pointer): who
-    is known, when last seen, what may come next, and a text that goes on.
+    """Read a text with a model that has an entity pointer (kind gpt2-pointer): who is
+    known, when last seen, what may come next, and a text that goes on.
     """
     document = _read(book, words)
     config = read_json(model / "config.json") if (model / "config.json").is_file() else {}
-    if config.get("entity_output") != "pointer":
+    if config.get("model_type") != GPT2Pointer.kind.name:
         raise FileNotFoundError(
             f"{model}: no model with an entity pointer there: run a study that has one"
             " (make sample, or studies/pointer), or name another --model"
         )
-    loaded = load_model(model, KINDS[config["model_type"]], runtime.start("auto", 1, seed))
+    loaded = load_model(model, GPT2Pointer.kind, runtime.start("auto", 1, seed))
     tokenizer = read_tokenizer(find_tokenizer(model))
     reader = EntityReader(
         cast(GPT2Pointer, loaded),

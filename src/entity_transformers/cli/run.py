@@ -26,9 +26,6 @@ def run(
     processes: Annotated[
         int, Flag("train in so many processes, each with a GPU of its own on CUDA; 0 is 1")
     ] = 1,
-    tensorboard: Annotated[
-        Path | None, Flag("also write the curve for TensorBoard, below FOLDER/MODEL/SEED", "FOLDER")
-    ] = None,
 ) -> None:
     """Run one step: its files go below data/STUDY, and with them run.json, which says where they
     come from.
@@ -45,7 +42,7 @@ def run(
     elif one.own is not None and model not in getattr(params, step).models:
         known = ", ".join(getattr(params, step).models)
         raise ValueError(f"--model {model}: expected an entry of {step}.models: {known}")
-    execute(Run(params, one, model, seed, max(1, processes), tensorboard))
+    execute(Run(params, one, model, seed, max(1, processes)))
 
 
 def _read_overrides(texts: tuple[str, ...]) -> dict[str, Any]:

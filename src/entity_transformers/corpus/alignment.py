@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -269,19 +268,6 @@ class AlignedCorpus:
             given=None if self.given is None else self.given[which],
             **{name: getattr(self, name)[which] for name in TOKEN_ARRAYS},
         )
-
-    def match(self, patterns: Sequence[str] | None) -> AlignedCorpus:
-        """The documents whose names match a glob pattern; ValueError where one matches none."""
-        if patterns is None:
-            return self
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in self.names):
-                raise ValueError(
-                    f"lm.train_documents: {pattern!r} matches none of {len(self)} documents of"
-                    f" {self.split}, the first of which is {next(iter(self.names), 'none')!r}"
-                )
-        named = (any(fnmatchcase(name, one) for one in patterns) for name in self.names)
-        return self.pick([d for d, wanted in enumerate(named) if wanted])
 
     def parts(self, tokens: int) -> Iterator[slice]:
         """Slices of consecutive documents (`part`) of at most ``tokens`` tokens together, or of one

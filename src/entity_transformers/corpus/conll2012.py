@@ -58,15 +58,10 @@ class Block:
     lines: list[str] = field(default_factory=list)
     ended: bool = False
 
-    def numbers(self) -> Iterator[int]:
-        """Number of the line that holds each word."""
-        return (n for n, line in enumerate(self.lines, self.first + 1) if line.strip(" \n"))
-
     def fault(self, word: int, message: str, column: int | str) -> CorpusError:
         """The error at a word's row."""
-        return CorpusError(
-            f"{self.source}, line {[*self.numbers()][word]}, column {column}: {message}"
-        )
+        numbers = [n for n, line in enumerate(self.lines, self.first + 1) if line.strip(" \n")]
+        return CorpusError(f"{self.source}, line {numbers[word]}, column {column}: {message}")
 
     def at(self, column: int | str, function: Callable[[Cells], Value], cells: Cells) -> Value:
         """``function`` of a column's cells, whose WordError is reported with line and column."""
@@ -84,24 +79,29 @@ def read_rows(
     A bad document raises CorpusError or, where the ledger says skip, is written down and left out.
     """
     ledger = ledger or Ledger()
-    return ledger.accept(
-        _read_blocks(split_documents(lines, source, ledger), split, ledger), source
-    )
+    return ledger.accept(_read_documents(lines, source, split, ledger), source)
 
 
-def _read_blocks(blocks: Iterable[Block], split: str, ledger: Ledger) -> Iterator[Document]:
-    for block in blocks:
-        label = f"{block.source}, line {block.first}"
+def _read_documents(
+    lines: Iterable[str], source: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
+    for block in _split_documents(lines, source, ledger):
+        where = label = f"{source}, line {block.first}"
         try:
-            name, part = parse_header(block)
+            check_lines([block.header], source, block.first)
+            match = _HEADER.fullmatch(block.header)
+            if not match:
+                expected = "expected #begin document (NAME); part N"
+                raise CorpusError(f"{where}: {shown(block.header)}, {expected}")
+            name, part = match[1], int(match[2] or 0)
             label = f"{name}#{part}"
             if ledger.admits(name, part):
-                yield parse_block(block, name, part, split)
+                yield _parse(block, name, part, split)
         except CorpusError as error:
             ledger.reject(label, error)
 
 
-def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
+def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
     """The documents of a file, unread. A line outside any is bad, and a file without one."""
     block: Block | None = None
     found = strayed = False
@@ -118,13 +118,10 @@ def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterat
         elif block:
             block.lines.append(line)
         elif not strayed and line.strip(" \n") and not line.startswith("#end document"):
-            strayed = True
+            strayed, where = True, f"{source}, line {number}"
             what = "is a web page" if is_html(line) else "stands outside any document"
-            fault = (
-                f"{source}, line {number}: {shown(line)} {what}, expected #begin document (NAME);"
-                " part N first"
-            )
-            ledger.reject(f"{source}, line {number}", CorpusError(fault))
+            fault = f"{shown(line)} {what}, expected #begin document (NAME); part N first"
+            ledger.reject(where, CorpusError(f"{where}: {fault}"))
     if block:
         yield block
     elif not found and not strayed:
@@ -132,19 +129,7 @@ def split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterat
         ledger.reject(source, CorpusError(f"{source}: {fault}"))
 
 
-def parse_header(block: Block) -> tuple[str, int]:
-    """Name and part of the ``#begin document`` line."""
-    check_lines([block.header], block.source, block.first)
-    match = _HEADER.fullmatch(block.header)
-    if not match:
-        raise CorpusError(
-            f"{block.source}, line {block.first}: {shown(block.header)}, expected #begin document"
-            " (NAME); part N"
-        )
-    return match[1], int(match[2] or 0)
-
-
-def parse_block(block: Block, name: str, part: int, split: str) -> Document:
+def _parse(block: Block, name: str, part: int, split: str) -> Document:
     """The document of a block; CorpusError names line, column and value of a fault."""
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:

@@ -110,7 +110,11 @@ def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as work:
             extract(archive, Path(work) / "files")
-            (Path(work) / "files").rename(folder)
+            try:
+                (Path(work) / "files").rename(folder)
+            except OSError:  # another process may have been faster
+                if not folder.is_dir():
+                    raise
     return folder, checksum
 
 

@@ -36,15 +36,10 @@ class Window:
     entity_ids       int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
     begins           bool [B, T]: does a document begin with the token
-    starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
-                     elsewhere
-    ending           int64 [B, rows + 1]: chains whose document ends in this window, by row; 0
-                     elsewhere
+    new_rows         bool [B, rows + 1]: rows whose document starts in this window: they are set
+                     anew
     documents        names of the documents read, stream by stream
     more             what else an objective has drawn (`LanguageModel.draw`), by name, each [B, ...]
-
-    Chains are numbered from 1 through the whole split. A chain that a stream reads to its end twice
-    in a window ends once, the second time.
     """
 
     tokens: np.ndarray
@@ -52,8 +47,7 @@ class Window:
     entity_ids: np.ndarray
     positions: np.ndarray
     begins: np.ndarray
-    starting: np.ndarray
-    ending: np.ndarray
+    new_rows: np.ndarray
     documents: tuple[str, ...]
     more: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -61,11 +55,6 @@ class Window:
     def packed(self) -> bool:
         """Does a stream hold tokens of more than one document?"""
         return bool((self.positions[:, 1:] == 0).any())
-
-    @property
-    def new_rows(self) -> np.ndarray:
-        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew."""
-        return self.starting > 0
 
 
 class WindowPlan:
@@ -83,7 +72,6 @@ class WindowPlan:
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
         entities = [int(self.given[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
         self.entities = np.array(entities, np.int64)
-        self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.streams = plan_streams(
             self.lengths,
             self.entities,
@@ -95,11 +83,6 @@ class WindowPlan:
         self.rows = max(
             int((stream.rows + self.entities[stream.documents]).max()) for stream in self.streams
         )
-
-    @property
-    def chains(self) -> int:
-        """Chains of the whole split."""
-        return int(self.entities.sum())
 
     def __getitem__(self, index: int) -> Window:
         streams = [self._stream_window(stream, index * self.window) for stream in self.streams]
@@ -115,7 +98,7 @@ class WindowPlan:
         first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
         spans, entity_ids, positions = [], [], []
         begins = np.zeros(self.window, bool)
-        starting, ending = np.zeros((2, self.rows + 1), np.int64)
+        new_rows = np.zeros(self.rows + 1, bool)
         for k in range(first, last + 1):
             document, row = int(stream.documents[k]), int(stream.rows[k])
             begin = int(stream.starts[k])
@@ -125,14 +108,9 @@ class WindowPlan:
             entity = self.given[source : source + high - low].astype(np.int64)
             entity_ids.append(np.where(entity > 0, entity + row, 0))
             positions.append(np.arange(high - low))
-            chains = self.first_chains[document] + 1 + np.arange(self.entities[document])
-            rows = slice(row + 1, row + 1 + len(chains))
             if begin >= start:
-                starting[rows] = chains
+                new_rows[row + 1 : row + 1 + self.entities[document]] = True
                 begins[begin - start] = True
-            if high == begin + self.lengths[document]:
-                ending[np.isin(ending, chains)] = 0
-                ending[rows] = chains
         where = np.concatenate(spans)
         arrays = {
             "tokens": corpus.tokens[where].astype(np.int64),
@@ -140,8 +118,7 @@ class WindowPlan:
             "entity_ids": np.concatenate(entity_ids),
             "positions": np.concatenate(positions),
             "begins": begins,
-            "starting": starting,
-            "ending": ending,
+            "new_rows": new_rows,
         }
         return arrays, [corpus.names[d] for d in stream.documents[first : last + 1]]
 

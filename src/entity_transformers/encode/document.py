@@ -32,8 +32,12 @@ from entity_transformers.encode.reader import (
 )
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.gpt2e.adapted import KEY
-from entity_transformers.models.gpt2e.entities import EntityContinuation, NewEntities
+from entity_transformers.models.gpt2e.adapter import KEY
+from entity_transformers.models.gpt2e.entities import (
+    EntityContinuation,
+    EntityGeneration,
+    NewEntities,
+)
 from entity_transformers.models.registry import load_model
 from entity_transformers.models.wrapped import wrap
 from entity_transformers.resolve.base import Resolver, resolve
@@ -204,6 +208,12 @@ class DocumentReader:
         """
         if not hasattr(self.model.module, "generate"):
             raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
+        reads = entities and self.model.can("entities")
+        if reads and not isinstance(self.model.module, EntityGeneration):
+            raise ValueError(
+                f"{self.model.kind.label} writes without entities alone: give entities=False (the"
+                " command remember writes with a pointer)"
+            )
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
         state: Any = self.model.start(1)
@@ -214,7 +224,6 @@ class DocumentReader:
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
-        reads = entities and self.model.can("entities")
         end = tokens.shape[1] + max_new_tokens
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
         most = max(most, 0 if callable(new_entities) else new_entities)

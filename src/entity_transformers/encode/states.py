@@ -21,7 +21,7 @@ from entity_transformers.artifacts import atomic, write_json
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.digests import file_digest
 from entity_transformers.encode.reader import read_windows
-from entity_transformers.models.base import Batch, LanguageModel, Nothing
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.provenance import digest
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class Upper(LanguageModel):
     gradient into it.
     """
 
-    def __init__(self, module: Any, model: LanguageModel, states: np.ndarray) -> None:
+    def __init__(self, module: Any, model: Any, states: np.ndarray) -> None:
         self.module, self.whole, self.states = module, model, states
         self.kind, self.width = model.kind, model.width  # type: ignore[misc]
         self.context = model.context
@@ -120,7 +120,7 @@ class Upper(LanguageModel):
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         found = np.asarray(self.states[batch.tokens.cpu().numpy()])
         below = torch.from_numpy(found).to(self.device, self.whole.output_weight.dtype)
-        if batch.entity_ids is None or isinstance(state, Nothing):
+        if batch.entity_ids is None or not self.whole.reads:
             hidden = self.module(inputs_embeds=below, use_cache=False).last_hidden_state
             return hidden, state
         hidden = self.module(

@@ -128,8 +128,7 @@ class EntityTransformer(TemplateLM):
             Pair(given or bare, wanted, known.get(context) or [0] * len(given or bare))
             for context, (_, given, wanted) in zip(contexts, requests, strict=True)
         ]
-        scores = score_pairs(self.reader.model, pairs, window=self.max_length, batch=self.batch)
-        answers = [(score.log_probability, score.greedy) for score in scores]
+        answers = score_pairs(self.reader.model, pairs, window=self.max_length, batch=self.batch)
         for (texts, _, _), answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial("loglikelihood", texts, answer)
         return answers

@@ -7,8 +7,7 @@ Dimensions: B pairs side by side, T inputs of a window.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,11 +17,9 @@ from entity_transformers.encode.reader import batch_by_length
 from entity_transformers.models.base import Batch, LanguageModel
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Tokens that are ``given``, at least one, and those that are to follow, ``wanted``.
-
-    entities  the entity of each given token, 0 where none; empty: the model is to read none
+class Pair(NamedTuple):
+    """Tokens that are ``given``, at least one, and those that are to follow, ``wanted``;
+    ``entities``: of each given token, 0 where none; empty: the model is to read none.
     """
 
     given: Sequence[int]
@@ -30,40 +27,35 @@ class Pair:
     entities: Sequence[int] = ()
 
 
-@dataclass(frozen=True)
-class Score:
-    """The log-probability of what was wanted, in nats, and is each token of it the likeliest?"""
-
-    log_probability: float
-    greedy: bool
-
-
 @torch.inference_mode()
 def score_pairs(
     model: LanguageModel, pairs: Sequence[Pair], *, window: int, batch: int
-) -> list[Score]:
-    """The score of each pair, ``batch`` of similar length at a time.
+) -> list[tuple[float, bool]]:
+    """Of each pair the log-probability of what was wanted, in nats, and whether each token of it is
+    the likeliest; ``batch`` of similar length at a time.
 
     The last ``window`` inputs are read. With entities all that is given is first read window by
     window, which leaves its mentions in a memory; the last inputs are then read with it, and no
     token of the continuation belongs to an entity. More wanted tokens than the window raise
     ValueError.
     """
-    for pair in pairs:
-        if len(pair.wanted) > window:
-            raise ValueError(
-                f"a continuation of {len(pair.wanted)} tokens, but the model reads at most {window}"
-                " at once: leave the task out, or take a model with a longer window"
-            )
+    longest = max((len(pair.wanted) for pair in pairs), default=0)
+    if longest > window:
+        raise ValueError(
+            f"a continuation of {longest} tokens, but the model reads at most {window} at once:"
+            " leave the task out, or take a model with a longer window"
+        )
     lengths = np.array([min(len(p.given) + len(p.wanted) - 1, window) for p in pairs], np.int64)
-    scores: dict[int, Score] = {}
+    scores: dict[int, tuple[float, bool]] = {}
     for rows in batch_by_length(lengths, batch):
         found = _score_batch(model, [pairs[row] for row in rows], window)
         scores |= dict(zip(rows.tolist(), found, strict=True))
     return [scores[row] for row in range(len(pairs))]
 
 
-def _score_batch(model: LanguageModel, pairs: Sequence[Pair], window: int) -> list[Score]:
+def _score_batch(
+    model: LanguageModel, pairs: Sequence[Pair], window: int
+) -> Iterator[tuple[float, bool]]:
     inputs = [[*pair.given, *pair.wanted][:-1][-window:] for pair in pairs]
     labels, state = None, model.start(len(pairs))
     if any(any(pair.entities) for pair in pairs):
@@ -71,10 +63,11 @@ def _score_batch(model: LanguageModel, pairs: Sequence[Pair], window: int) -> li
         known = [[*pair.entities, *(0 for _ in pair.wanted)][:-1][-window:] for pair in pairs]
         labels = _pad(known, model.device)
     hidden, _ = model.encode(Batch(_pad(inputs, model.device), labels), state)
-    return [
-        _judge(model, hidden[row, : len(own)], pair.wanted)
-        for row, (own, pair) in enumerate(zip(inputs, pairs, strict=True))
-    ]
+    for states, own, pair in zip(hidden, inputs, pairs, strict=True):
+        last = states[None, len(own) - len(pair.wanted) : len(own)]
+        targets = torch.tensor([list(pair.wanted)], device=model.device)
+        likeliest = bool((model.guess(last) == targets).all())
+        yield -float(model.nats(last, targets).double().sum()), likeliest
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
@@ -90,20 +83,9 @@ def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
 
 def _pad(rows: Sequence[Sequence[int]], device: torch.device, width: int = 0) -> Tensor:
     """Rows as int64 [B, T], 0 on their right."""
-    padded = torch.zeros(len(rows), max(width, *map(len, rows)), dtype=torch.int64)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = torch.tensor(row, dtype=torch.int64)
-    return padded.to(device)
-
-
-def _judge(model: LanguageModel, hidden: Tensor, wanted: Sequence[int]) -> Score:
-    """The score of the tokens after the last hidden states [T, W]."""
-    states = hidden[None, len(hidden) - len(wanted) :]
-    targets = torch.tensor([list(wanted)], device=model.device)
-    return Score(
-        -float(model.nats(states, targets).double().sum()),
-        bool((model.guess(states) == targets).all()),
-    )
+    width = max(width, *map(len, rows))
+    padded = [[*row, *[0] * (width - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.int64, device=device)
 
 
 @torch.inference_mode()
@@ -124,17 +106,12 @@ def score_text(
     labels = torch.tensor([[0, *entities][:-1]], device=model.device) if any(entities) else None
     state = model.start(1, max(entities, default=0))
     total = 0.0
-    for start, new, end in _plan(len(tokens), window):
+    for new in range(0, len(tokens), window):
+        end = min(len(tokens), new + window)
+        start = max(0, end - window)
         known = None if labels is None else labels[:, start:end]
         batch = Batch(inputs[:, start:end], known, new=new - start)
         hidden, state = model.encode(batch, state)
         nats = model.nats(hidden[:, new - start :], targets[:, new:end])
         total -= float(nats.double().sum())
     return total
-
-
-def _plan(length: int, window: int) -> Iterator[tuple[int, int, int]]:
-    """(start, first new input, end) of each window."""
-    for new in range(0, length, window):
-        end = min(length, new + window)
-        yield max(0, end - window), new, end

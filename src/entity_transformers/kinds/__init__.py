@@ -50,7 +50,7 @@ class Kind:
     era: str  # one of `ERAS`: by era, then year, rows stand where a study compares systems
     params: type[Section]  # an `LmParams`; of a static kind its own parameters alone
     can: frozenset[str]  # keys of `CAPABILITIES`; a step runs where all that it needs are there
-    home: str  # module with build(entry, vocabulary, end, seed), of a static kind train; and load
+    home: str  # module with its `LanguageModel`, of a static kind with train and load
     also: frozenset[str] = frozenset()  # other kinds whose weights it can start from
     cuts: bool = False  # can it start from weights of a longer window, by its first positions?
     reads: tuple[str, ...] = ()  # files of step corpus that its training reads beside step lm's
@@ -84,24 +84,22 @@ STATIC: dict[str, Any] = {
 KINDS = {kind.name: kind for kind in (
     Kind("bert", "BERT", 2019, "transformer", p.BertParams, ENCODES | {"masked"}, f"{MODELS}.bert"),
     Kind("berte", "BERTE", 2020, "memory", p.BertEParams,
-         ENCODES | {"masked", "entities", "state"}, f"{MODELS}.berte"),
+         ENCODES | {"masked", "entities", "state"}, f"{MODELS}.bert"),
     Kind("electra", "ELECTRA", 2020, "transformer", p.ElectraParams, ENCODES | {"replaced"},
          f"{MODELS}.electra"),
     Kind("elmo", "ELMo", 2018, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.elmo",
          predicts="forward half"),
-    Kind("fasttext", "fastText", 2017, params=p.FastTextParams, home=f"{MODELS}.static.fasttext",
+    Kind("fasttext", "fastText", 2017, params=p.FastTextParams, home=f"{MODELS}.static.skipgram",
          library="gensim", **STATIC),
     Kind("glove", "GloVe", 2014, params=p.GloVeParams, home=f"{MODELS}.static.glove", **STATIC),
-    Kind("gpt1", "GPT1", 2018, "transformer", p.GPT1Params, ATTENDS, f"{MODELS}.gpt1", cuts=True),
+    Kind("gpt1", "GPT1", 2018, "transformer", p.GPT1Params, CAUSAL, f"{MODELS}.gpt1", cuts=True),
     Kind("gpt2", "GPT2", 2019, "transformer", p.GPT2Params, ATTENDS, f"{MODELS}.gpt2", cuts=True),
     Kind("gpt2-antecedent", "GPT2 antecedent", 2020, "transformer", p.GPT2AntecedentParams,
          ATTENDS | {"guided"}, f"{MODELS}.gpt2_antecedent", also=GPT2, cuts=True),
     Kind("gpt2-pointer", "GPT2 pointer", 2026, "memory", p.PointerParams, REMEMBERS,
-         f"{MODELS}.pointer.lm", also=GPT2, cuts=True),
+         f"{MODELS}.pointer.model", also=GPT2, cuts=True),
     Kind("gpt2e", "GPT2E", 2020, "memory", p.GPT2EParams, REMEMBERS, f"{MODELS}.gpt2e.lm",
          also=GPT2, cuts=True),
-    Kind("gpt2e-pointer", "GPT2E pointer", 2026, "memory", p.GPT2EPointerParams, REMEMBERS,
-         f"{MODELS}.pointer.with_attention", also=GPT2 | {"gpt2e"}, cuts=True),
     Kind("lstm", "LSTM", 2014, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm"),
     Kind("ngram", "n-gram", 1991, "counts", p.NGramParams, frozenset({"causal", "state", "counts"}),
          f"{MODELS}.ngram"),
@@ -110,17 +108,17 @@ KINDS = {kind.name: kind for kind in (
          f"{MODELS}.pretrained"),
     Kind("pretrained-encoder", "Pretrained encoder", 2019, "transformer", p.PretrainedParams,
          frozenset({"encode", "layers", "pretrained", "own-tokens"}),
-         f"{MODELS}.pretrained_encoder"),
+         f"{MODELS}.pretrained"),
     Kind("pretrained-entities", "Pretrained E.T.", 2020, "memory", p.PretrainedEParams,
          frozenset({"encode", "causal", "entities", "state", "pretrained"}),
          f"{MODELS}.pretrained_entities"),
-    Kind("taglm", "TagLM", 2017, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.taglm",
+    Kind("taglm", "TagLM", 2017, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.elmo",
          also=frozenset({"elmo"}), predicts="forward half"),
     Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,
-         ATTENDS | {"state"}, f"{MODELS}.transformer_xl"),
-    Kind("word2vec", "word2vec", 2013, params=p.Word2VecParams, home=f"{MODELS}.static.word2vec",
+         CARRIES, f"{MODELS}.transformer_xl"),
+    Kind("word2vec", "word2vec", 2013, params=p.Word2VecParams, home=f"{MODELS}.static.skipgram",
          library="gensim", **STATIC),
-    Kind("xlnet", "XLNet", 2019, "transformer", p.XLNetParams, CARRIES, f"{MODELS}.xlnet",
+    Kind("xlnet", "XLNet", 2019, "transformer", p.XLNetParams, CARRIES, f"{MODELS}.transformer_xl",
          predicts="from left to right"),
 )}
 # fmt: on

@@ -26,14 +26,11 @@ from entity_transformers.study.sections import (
 Weights = Annotated[str | None, AfterValidator(check_weights)]
 Count = Annotated[Integer, Field(ge=0)]
 Windows = Annotated[Integer, Field(ge=0, le=10**6)]
-Pattern = Annotated[str, Field(min_length=1)]
 EntityValues = Literal["hidden", "entity", "both"]
 
 
 class LmParams(Section):
     """What every kind of language model has: its shape and its training (sections 3 and 4.1)."""
-
-    sdpa_alone: ClassVar[str] = ""  # what has no attention but sdpa
 
     initial_weights: Weights
     """weights to start from: a folder, study:NAME/MODEL/SEED, hub:NAME[@COMMIT],
@@ -80,12 +77,8 @@ class LmParams(Section):
         BeforeValidator(lambda value: "off" if value is False else value),
     ]
     """torch.compile's mode; reduce-overhead: CUDA graphs, for few documents per step"""
-    attention: Literal["sdpa", "flex"]
-    """on a GPU, for windows in which documents begin: flex needs no mask, but dropout 0"""
     gradient_checkpointing: StrictBool
     """recompute activations in the backward pass"""
-    train_documents: Annotated[tuple[Pattern, ...] | None, Field(min_length=1)]
-    """glob patterns of the documents of train that are learnt from; null: all"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -108,16 +101,6 @@ class LmParams(Section):
                 " (gradient_checkpointing with memory_gradient_windows): set it to default, or"
                 " gradient_checkpointing to false"
             )
-        if self.attention != "sdpa" and self.sdpa_alone:
-            yield (
-                f"attention {self.attention} is not to be had with {self.sdpa_alone}: set it to"
-                " sdpa"
-            )
-        if self.attention == "flex" and self.dropout > 0:
-            yield (
-                f"attention flex has no dropout of weights, but dropout is {self.dropout}: set it"
-                " to 0, or attention to sdpa"
-            )
         if self.warmup_steps > self.steps:
             yield f"warmup_steps {self.warmup_steps} is more than steps {self.steps}"
 
@@ -128,8 +111,6 @@ class LmParams(Section):
 
 class GPT1Params(LmParams):
     """GPT-1 (Radford et al., 2018) as transformers has it: layer norms after the sums."""
-
-    sdpa_alone = "gpt1"
 
 
 class GPT2Params(LmParams):
@@ -172,10 +153,6 @@ class GPT2EParams(LmParams):
     """where the values of entity attention come from"""
     memory_write: Literal["last", "mean"]
     """state written to the memory: last token or mean of the latest mention"""
-    memory_life: Literal["document", "epochs"]
-    """epochs: a training document's entities come back as its last reading left them"""
-    entity_rate: Positive = 1.0
-    """how much faster entity attention learns than learning_rate says"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -195,8 +172,6 @@ class GPT2EParams(LmParams):
 class PointerParams(LmParams):
     """GPT-2 with an entity pointer at its output, which copies forms (ours, docs/systems.md)."""
 
-    entity_output: Literal["pointer", "none"] = "pointer"
-    """pointer: may copy forms of known entities; none: the model without it"""
     entity_lag: Annotated[Integer, Field(ge=1, le=1024)] = 16
     """tokens after a mention's end that are read before its label is used: over two words'"""
     pointer_width: PositiveInt = 64
@@ -207,40 +182,15 @@ class PointerParams(LmParams):
     """tokens of the longest mention that is kept"""
     pointer_rate: Positive = 30.0
     """how much faster the pointer learns than learning_rate says"""
-    pointer_alone: StrictBool = False
-    """the pointer alone learns; the model under it stays as it is"""
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.pointer_alone and (self.entity_output == "none" or self.initial_weights is None):
-            yield (
-                "pointer_alone wants a pointer (entity_output: pointer) and a model under it that"
-                " has learnt (initial_weights)"
-            )
 
     def count_extra(self) -> int:
         """Numbers of the pointer, over all layers, rounded up."""
         numbers = (2 * self.pointer_width + 1) * self.width + 1 + 14 + 8 + self.pointer_forms + 3
-        own = 0 if self.entity_output == "none" else -(-numbers // self.layers)
-        return own + super().count_extra()
-
-
-class GPT2EPointerParams(PointerParams, GPT2EParams):
-    """GPT2E with an entity pointer at its output: entities at both sides."""
-
-    entity_input: Literal["lagged", "given"] = "lagged"
-    """labels that entity attention reads: lagged as the pointer's, or as given (the paper's)"""
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.memory_life == "epochs" and self.entity_output == "pointer":
-            yield "memory_life epochs keeps no forms to copy: set it to document"
+        return -(-numbers // self.layers) + super().count_extra()
 
 
 class MaskedParams(LmParams):
     """What the kinds that learn from hidden tokens share."""
-
-    sdpa_alone = "a kind that sees later tokens"
 
     mask_rate: Annotated[Number, Field(gt=0, lt=1)] = 0.15
     """share of a window's text that is to be predicted"""
@@ -266,15 +216,6 @@ class BertParams(MaskedParams):
 class BertEParams(BertParams):
     """BERT whose blocks also attend over a memory of the text's entities, as GPT2E's do."""
 
-    entity_layer_norm: StrictBool = False
-    """layer norm before entity attention"""
-    entity_gate: Literal["none", "zero"] = "none"
-    """zero: a learnt gate that starts at 0"""
-    entity_values: EntityValues = "hidden"
-    """where the values of entity attention come from"""
-    memory_write: Literal["last", "mean"] = "last"
-    """state written to the memory: last token or mean of the latest mention"""
-
 
 class ElectraParams(MaskedParams):
     """ELECTRA (Clark et al., 2020): which tokens are not the text's, but a small generator's?"""
@@ -296,8 +237,6 @@ class ElectraParams(MaskedParams):
 
 class TransformerXLParams(LmParams):
     """Transformer-XL (Dai et al., 2019): a window also reads hidden states of earlier tokens."""
-
-    sdpa_alone = "relative positions"
 
     memory_tokens: Count | None = None
     """earlier tokens of the document that are attended to; null: as many as the window"""
@@ -336,10 +275,6 @@ class LSTMParams(LmParams):
     """alpha: weight of the mean square of dropped outputs (AR)"""
     temporal_penalty: NonNegative = 0.0
     """beta: weight of the mean square of an output's change in time (TAR)"""
-    optimizer: Literal["adamw", "asgd"] = "adamw"
-    """asgd: gradient descent, averaged once a validation is worse than the best before"""
-    nonmonotone_interval: Count = 5
-    """latest validations that asgd leaves out of comparison"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -364,8 +299,6 @@ class ELMoParams(LmParams):
 
     hidden: PositiveInt | None = None
     """units of each LSTM, projected to the width; null: the width, and no projection"""
-    residual: StrictBool = True
-    """from the second layer on a layer's inputs are added to its outputs"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

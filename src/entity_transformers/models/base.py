@@ -7,26 +7,23 @@ Dimensions: B documents or streams side by side, T tokens of a window, R rows of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from entity_transformers.artifacts import check, read_json
 from entity_transformers.corpus.windows import Window
-from entity_transformers.kinds import Kind
+from entity_transformers.kinds import Kind, ModelEntry
 
 IGNORED = -100
 CHUNK = 2048
-INDEX = "model.safetensors.index.json"
-PATTERNS = ("config.json", "model*.safetensors", INDEX)
 
 
 @dataclass(frozen=True)
@@ -73,79 +70,97 @@ def refuse_context(batch: Batch, who: str) -> None:
         )
 
 
-class State(Protocol):
-    """What a model hands on from one window to the next: a value, never changed in place.
+@dataclass(frozen=True)
+class State:
+    """What a model hands on from one window to the next: a value, never changed in place. Without
+    further fields: nothing. `EntityMemory` has the same methods.
 
-    `EntityMemory` is GPT2E's; a recurrent network's is its (h, c).
+    Fields that are tensors are [B, ...]; the two below are of the window just read, and no state
+    made from this one has them.
+
+    penalty   scalar: what training adds to the window's losses, a sum over its tokens; it is no
+              part of any loss that is logged
+    backward  what a backward half predicted: hidden states [B, T, W] and tokens [B, T], -100 for
+              none. The mean of both directions' losses is minimised, and the forward one is logged
     """
 
-    def reset(self, rows: Tensor) -> State:
-        """As at the start of a document: the rows bool [B], or single vectors bool [B, R]."""
+    penalty: Tensor | None = field(default=None, kw_only=True)
+    backward: tuple[Tensor, Tensor] | None = field(default=None, kw_only=True)
 
-    def detach(self) -> State:
+    def map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
+        """With each tensor [B, ...] changed, which ``change`` is given with its name."""
+        values: dict[str, Any] = vars(replace(self, penalty=None, backward=None))
+        values = {k: change(k, v) if isinstance(v, Tensor) else v for k, v in values.items()}
+        return replace(self, **values)
+
+    def reset(self, rows: Tensor) -> Self:
+        """As at the start of a document, zeros: the rows bool [B]."""
+        return self.map(lambda _, own: own.masked_fill(rows.view(-1, *[1] * (own.ndim - 1)), 0))
+
+    def detach(self) -> Self:
         """Without gradient: later windows no longer reach the ones read so far."""
+        return self.map(lambda _, own: own.detach())
 
-    def select(self, rows: Tensor | slice) -> State:
+    def select(self, rows: Tensor | slice) -> Self:
         """The documents ``rows``: int64 indices, bool [B] or a slice."""
+        return self.map(
+            lambda _, own: own[rows.to(own.device) if isinstance(rows, Tensor) else rows]
+        )
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint keeps, each [B, ...]."""
+        return {k: v for k, v in vars(self.detach()).items() if isinstance(v, Tensor)}
 
-    def replace(self, tensors: Mapping[str, Tensor]) -> State:
+    def replace(self, tensors: Mapping[str, Tensor]) -> Self:
         """The same with the tensors of `tensors`."""
-
-
-class Nothing:
-    """The state of a model that hands nothing on."""
-
-    def reset(self, rows: Tensor) -> Nothing:
-        """Itself."""
-        return self
-
-    def detach(self) -> Nothing:
-        """Itself."""
-        return self
-
-    def select(self, rows: Tensor | slice) -> Nothing:
-        """Itself."""
-        return self
-
-    def tensors(self) -> dict[str, Tensor]:
-        """None."""
-        return {}
-
-    def replace(self, tensors: Mapping[str, Tensor]) -> Nothing:
-        """Itself."""
-        return self
+        return self.map(lambda name, own: tensors[name].to(own))
 
 
 class LanguageModel(ABC):
-    """A model of some kind around its torch ``module``; `build` and `load` of its home make one.
+    """A model of some kind around its torch ``module``.
 
-    Which of the capabilities it has, its ``kind`` says; `attention_modules` is for those that can
-    "attend", the losses for those that are "causal" (of the tokens that follow) or "masked" (of
-    those in the hidden states' own place).
+    ``kind`` says what it is capable of: attention is for models that can "attend", the losses are
+    for those that are "causal" (of the tokens that follow) or "masked" (of those in the hidden
+    states' own places). `registry` finds the class of a kind in the kind's module.
     """
 
     kind: ClassVar[Kind]
-    module: nn.Module
+    module: Any
     width: int
-    context: int | None
+    context: int | None = None
     """Tokens of the longest window; None: no limit, the state carries everything."""
     memory_write: str = "last"
-    """Which state of a mention stands for its entity: of its last token, or the mean."""
+    """Which state of a mention stands for its entity: that of its last token, or the mean."""
     mask: int
     """The token that stands for a hidden one, for kinds that are "masked"."""
     objective: str = "causal"
-    """What training minimises: "causal", the nats of each next token; another name stands for what
+    """What training minimises: "causal", the nats of each next token; with another name, what
     `draw` and `sum_losses` say.
     """
+
+    @classmethod
+    def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LanguageModel:
+        """The entry's model with random weights from ``seed``, or those of its ``initial_weights``:
+        a folder without a model of this type and shape raises ValueError.
+
+        ``vocabulary``: tokens of the encoder; ``end``: the id of ``<|endoftext|>``.
+        """
+        raise NotImplementedError(f"{cls.kind.label} is not built from an entry")
+
+    @classmethod
+    def load(cls, folder: Path) -> LanguageModel:
+        """A saved model in float32; none saved there: FileNotFoundError, another: ValueError."""
+        raise NotImplementedError(f"{cls.kind.label} is not loaded from a folder")
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write config.json and model.safetensors, from which `load` makes it again."""
 
     def start(self, rows: int, entities: int = 0) -> Any:
         """The state of ``rows`` documents, of at most ``entities`` entities each, before any
         token.
         """
-        return Nothing()
+        return State()
 
     @abstractmethod
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
@@ -156,17 +171,36 @@ class LanguageModel(ABC):
         """The matrix [vocabulary, W] whose product with a hidden state gives the logits."""
         raise NotImplementedError(f"{self.kind.label} predicts no next token")
 
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write config.json and model.safetensors, from which `load` of the kind's home makes it
-        again.
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of every token [..., V], whose softmax is its probability."""
+        return hidden @ self.output_weight.T
+
+    def guess(self, hidden: Tensor) -> Tensor:
+        """The likeliest token of each hidden state [..., W]: int64 [...]."""
+        return self.logits(hidden).argmax(-1)
+
+    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is
+        -100. In chunks of 2,048 tokens.
         """
+        parts = zip(
+            hidden.reshape(-1, hidden.shape[-1]).split(CHUNK),
+            targets.reshape(-1).split(CHUNK),
+            strict=True,
+        )
+        losses = [
+            functional.cross_entropy(
+                self.logits(states).float(), wanted, ignore_index=IGNORED, reduction="none"
+            )
+            for states, wanted in parts
+        ]
+        return torch.cat(losses).view(targets.shape)
 
     def draw(self, window: Window, params: Any, generator: np.random.Generator) -> Window:
         """What training shows of a window, its targets -100 where nothing is predicted: for an
         objective of its own. ``params``: those of the entry's kind.
         """
-        raise NotImplementedError(f"{self.kind.label} learns each next token")
+        return window
 
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
@@ -177,19 +211,6 @@ class LanguageModel(ABC):
         ``share``: those targets among all tokens of the step.
         """
         raise NotImplementedError(f"{self.kind.label} learns each next token")
-
-    def penalty(self, state: Any) -> Tensor | None:
-        """What training adds to the losses of the window that left ``state``: a sum over its
-        tokens; None: nothing. It is no part of any loss that is logged.
-        """
-        return None
-
-    def backward_half(self, state: Any) -> tuple[Tensor, Tensor] | None:
-        """Of a model that learns to predict from right to left as well, what it predicted so in the
-        window that left ``state``: hidden states [B, T, W] and tokens [B, T], -100 for none. The
-        mean of both directions' losses is then minimised, and the forward one is logged.
-        """
-        return None
 
     def encoder(self, layers: bool = False) -> LanguageModel:
         """The model whose `encode` gives the vectors of words and mentions: itself, but for a kind
@@ -204,32 +225,6 @@ class LanguageModel(ABC):
         for its second BiLSTM.
         """
         return {"vectors": vectors}
-
-    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is
-        -100. In chunks of 2,048 tokens.
-        """
-        parts = zip(
-            hidden.reshape(-1, hidden.shape[-1]).split(CHUNK),
-            targets.reshape(-1).split(CHUNK),
-            strict=True,
-        )
-        weight = self.output_weight
-        losses = [
-            functional.cross_entropy(
-                (states @ weight.T).float(), wanted, ignore_index=IGNORED, reduction="none"
-            )
-            for states, wanted in parts
-        ]
-        return torch.cat(losses).view(targets.shape)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of every next token [..., V], whose softmax is its probability."""
-        return hidden @ self.output_weight.T
-
-    def guess(self, hidden: Tensor) -> Tensor:
-        """The likeliest next token after each hidden state [..., W]: int64 [...]."""
-        return (hidden @ self.output_weight.T).argmax(-1)
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         """Modules by attention ("self", "entity"), one per layer, which return (output, weights
@@ -246,18 +241,20 @@ class LanguageModel(ABC):
         """Attention heads per layer."""
         raise NotImplementedError(f"{self.kind.label} has no attention heads")
 
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        """The modules that `encode` calls: what is compiled, or computed again."""
+        return [self.module]
+
     def compile(self, mode: str) -> None:
         """Have torch compile what `encode` runs."""
-        self.module.compile(mode=mode)
-
-    def attend_packed(self) -> None:  # noqa: B027 - for most kinds there is nothing to do
-        """Attend without a mask in windows in which documents begin, from now on, and without
-        dropout of weights. A model that reads no mask stays as it is.
-        """
+        for part in self.parts:
+            part.compile(mode=mode)
 
     def checkpoint_activations(self) -> None:
         """Compute activations again in the backward pass."""
-        raise NotImplementedError(f"{self.kind.label} has no gradient checkpointing")
+        for part in self.parts:
+            part.forward = partial(checkpoint, part.forward, use_reentrant=False)
 
     def can(self, *needs: str) -> bool:
         """Has its kind all these capabilities?"""
@@ -281,42 +278,3 @@ class LanguageModel(ABC):
     def count_parameters(self) -> int:
         """Trainable numbers, tied weights once."""
         return sum(parameter.numel() for parameter in self.module.parameters())
-
-
-@contextmanager
-def opened(folder: Path) -> Iterator[None]:
-    """Around the loading of a saved model, whose weights are read from safetensors alone.
-
-    FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
-    can run code), and for files that are damaged or not those of the folder's sha256.json.
-    """
-    if not (folder / "config.json").is_file():
-        raise FileNotFoundError(
-            f"{folder}: no saved model there (config.json is missing): train it first, or correct"
-            " the path"
-        )
-    files = list_weights(folder)
-    index = folder / INDEX
-    shards = read_json(index).get("weight_map", {}).values() if index.is_file() else []
-    if not set(shards) <= {file.name for file in files} or not any(map(_is_weights, files)):
-        others = sorted({*shards} | {f.name for f in folder.iterdir()} - {f.name for f in files})
-        raise ValueError(
-            f"{folder}: no model*.safetensors with all its weights (there is"
-            f" {', '.join(others) or 'nothing else'}), and nothing else is loaded, since a pickle"
-            " can run code: save it with transformers as safetensors"
-        )
-    for file in files:
-        check(file)
-    try:
-        yield
-    except (SafetensorError, KeyError) as error:
-        raise ValueError(f"{folder}: weights that can't be read ({error}): save it again") from None
-
-
-def list_weights(folder: Path | None) -> list[Path]:
-    """The files that a model is loaded from; none for None."""
-    return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []
-
-
-def _is_weights(path: Path) -> bool:
-    return path.suffix == ".safetensors"

@@ -1,4 +1,5 @@
-"""BERT (Devlin et al., 2019), transformers' own, trained on hidden tokens (section 3.1, task #1).
+"""BERT (Devlin et al., 2019), transformers' own, trained on hidden tokens (section 3.1, task #1);
+and with entity attention behind each block, whose memory is GPT2E's.
 
 The encoder of the text has no mask, so one row more than it has tokens is embedded; no text holds
 it. A window may hold several documents, of which none sees another.
@@ -8,52 +9,52 @@ Dimensions: B rows side by side, T tokens, n of them hidden, W width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM
 
+from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import BertParams
-from entity_transformers.models.base import CHUNK, IGNORED, Batch
-from entity_transformers.models.folders import Pretrained, make, read_folder
-from entity_transformers.models.masked import choose, corrupt, pick, see
+from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.folders import Pretrained
+from entity_transformers.models.gpt2e.adapter import KEY, add_entity_attention
+from entity_transformers.models.gpt2e.lm import Remembering
 
 
 class BERT(Pretrained):
     """A BertForMaskedLM as the steps see it."""
 
     kind = KINDS["bert"]
+    of = BertForMaskedLM
     objective = "masked"
 
     def __init__(self, module: Any) -> None:
-        self.module = module
-        self.width = module.config.hidden_size
-        self.context = module.config.max_position_embeddings
+        super().__init__(module)
         self.mask: int = module.config.mask_token_id
 
-    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return self.read(batch), state
+    def read(self, batch: Batch, **more: Any) -> Any:
+        """What transformers' BertModel gives for a window, and ``more`` of its keywords."""
+        return self.module.bert(
+            batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more
+        )
 
-    def read(self, batch: Batch, **more: Any) -> Tensor:
-        """Final hidden states [B, T, W] by transformers' BertModel, which is given ``more``."""
-        found: Tensor = self.module.bert(
-            batch.tokens,
-            attention_mask=see(batch),
-            position_ids=batch.positions,
-            **more,
-        ).last_hidden_state
-        return found
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        return self.read(batch).last_hidden_state, state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Of the tokens in the place of hidden states."""
+        return self.module.cls.predictions(hidden)
 
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
-        end = self.module.config.bos_token_id
         chosen = choose(~window.begins, params.mask_rate, generator)
         shown = corrupt(
             window.tokens,
@@ -61,7 +62,7 @@ class BERT(Pretrained):
             mask=self.mask,
             shares=(params.mask_share, params.random_share),
             generator=generator,
-            end=end,
+            end=self.module.config.bos_token_id,
         )
         return replace(window, tokens=shown, targets=np.where(chosen, window.tokens, IGNORED))
 
@@ -70,36 +71,46 @@ class BERT(Pretrained):
     ) -> tuple[Tensor, Any]:
         hidden, state = self.encode(batch, state)
         where = pick(targets)
-        logits = self.module.cls.predictions(hidden.flatten(0, 1)[where]).float()
+        logits = self.logits(hidden.flatten(0, 1)[where]).float()
         loss = functional.cross_entropy(logits, targets.flatten()[where], reduction="sum")
         return loss, state
 
-    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Of the tokens in the place of hidden states, where `base` has those that follow."""
-        parts = zip(
-            hidden.reshape(-1, self.width).split(CHUNK),
-            targets.reshape(-1).split(CHUNK),
-            strict=True,
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        return [self.module.bert]
+
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        return BertConfig(**shape(entry.lm, vocabulary, end))
+
+
+class BertEForMaskedLM(BertForMaskedLM):
+    """A BertForMaskedLM that has been through `add_entity_attention`."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        add_entity_attention(
+            self,
+            gate="none",
+            attention_dropout=config.attention_probs_dropout_prob,
+            dropout=config.hidden_dropout_prob,
         )
-        losses = [
-            functional.cross_entropy(
-                self.module.cls.predictions(states).float(),
-                wanted,
-                ignore_index=IGNORED,
-                reduction="none",
-            )
-            for states, wanted in parts
-        ]
-        return torch.cat(losses).view(targets.shape)
-
-    def guess(self, hidden: Tensor) -> Tensor:
-        return self.module.cls.predictions(hidden).argmax(-1)
-
-    def compile(self, mode: str) -> None:
-        self.module.bert.compile(mode=mode)
 
 
-def shape(lm: BertParams, vocabulary: int, end: int) -> Mapping[str, Any]:
+class BERTE(Remembering, BERT):
+    """A `BertEForMaskedLM` as the steps see it; its state is an `EntityMemory`."""
+
+    kind = KINDS["berte"]
+    of = BertEForMaskedLM
+
+    @classmethod
+    def check_type(cls, folder: Path, expected: Collection[str]) -> None:
+        super().check_type(folder, expected)
+        if KEY not in read_json(folder / "config.json"):
+            raise ValueError(f"{folder}: a model without entity attention: name another folder")
+
+
+def shape(lm: Any, vocabulary: int, end: int) -> Mapping[str, Any]:
     """What a config of a model with hidden tokens has; ``end`` is the id of ``<|endoftext|>``."""
     return {
         "vocab_size": vocabulary + 1,
@@ -117,14 +128,51 @@ def shape(lm: BertParams, vocabulary: int, end: int) -> Mapping[str, Any]:
     }
 
 
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> BERT:
-    """A BERT with random weights from ``seed``, or those of ``initial_weights``; weights of another
-    shape raise ValueError.
+def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.ndarray:
+    """Which tokens are to be predicted, bool [B, T]: of the n of each row that are ``text`` (bool
+    [B, T]) round(rate n), at least one where there is any, all sets of so many equally likely.
     """
-    config = BertConfig(**shape(entry.lm, vocabulary, end))
-    return BERT(make(BertForMaskedLM, config, seed, entry.lm.initial_weights))
+    count = text.sum(1)
+    wanted = np.minimum(count, np.maximum(1, np.round(rate * count)))
+    order = np.where(text, generator.random(text.shape), 2.0).argsort(1)
+    return order.argsort(1) < wanted[:, None]
 
 
-def load(folder: Path) -> BERT:
-    """A saved BERT in float32; nothing saved there: FileNotFoundError."""
-    return BERT(read_folder(folder, BertForMaskedLM))
+def corrupt(
+    tokens: np.ndarray,
+    chosen: np.ndarray,
+    *,
+    mask: int,
+    shares: tuple[float, float],
+    generator: np.random.Generator,
+    end: int,
+) -> np.ndarray:
+    """The tokens [B, T] with others in the place of those chosen (bool [B, T]): the mask with the
+    first of the ``shares``, with the second a random one of 0 ... mask - 1 but ``end``; else they
+    stay.
+    """
+    masked, replaced = shares
+    where, other = generator.random(tokens.shape), generator.integers(0, mask - 1, tokens.shape)
+    other += other >= end
+    changed = np.where(where < masked, mask, np.where(where < masked + replaced, other, tokens))
+    return np.where(chosen, changed, tokens)
+
+
+def see(batch: Batch) -> Tensor | None:
+    """Whom each token sees, bool [B, 1, T or 1, T]: all tokens of its document that lie in the
+    window, and no padding; None: all see all.
+    """
+    window, seen = batch.tokens.shape[1], None
+    if batch.positions is not None:
+        document = (batch.positions == 0).cumsum(1)
+        seen = document[:, None, :, None] == document[:, None, None, :]
+    if batch.lengths is not None:
+        places = torch.arange(window, device=batch.tokens.device)
+        there = (places < batch.lengths[:, None])[:, None, None]
+        seen = there if seen is None else seen & there
+    return seen
+
+
+def pick(targets: Tensor) -> Tensor:
+    """Where something is predicted: int64 [n] in the targets [B, T] laid flat."""
+    return (targets.reshape(-1) != IGNORED).nonzero()[:, 0]

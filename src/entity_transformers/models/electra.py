@@ -9,6 +9,7 @@ Dimensions: B rows side by side, T tokens, n of them hidden, V tokens of the voc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +31,8 @@ from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import ElectraParams
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.bert import shape
-from entity_transformers.models.folders import Pretrained, make, read_folder
-from entity_transformers.models.masked import choose, pick, see
+from entity_transformers.models.bert import choose, pick, see, shape
+from entity_transformers.models.folders import Pretrained
 
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm")
 GENERATOR = ("electra", "generator_predictions", "generator_lm_head")
@@ -74,12 +74,11 @@ class ELECTRA(Pretrained):
     """An `ElectraPair` as the steps see it."""
 
     kind = KINDS["electra"]
+    of = ElectraPair
     objective = "replaced"
 
     def __init__(self, module: Any) -> None:
-        self.module = module
-        self.width = module.config.hidden_size
-        self.context = module.config.max_position_embeddings
+        super().__init__(module)
         self.mask: int = module.config.mask_token_id
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
@@ -133,9 +132,14 @@ class ELECTRA(Pretrained):
             folder / "config.json", config | {"architectures": [ElectraForPreTraining.__name__]}
         )
 
-    def compile(self, mode: str) -> None:
-        for module in (self.module.electra, self.module.generator["electra"]):
-            module.compile(mode=mode)
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        return [self.module.electra, self.module.generator["electra"]]
+
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        sizes = shape(entry.lm, vocabulary, end)
+        return ElectraConfig(**sizes, embedding_size=entry.lm.width)
 
 
 def read(encoder: Any, batch: Batch) -> Tensor:
@@ -153,17 +157,3 @@ def sample(logits: Tensor, points: Tensor) -> Tensor:
     ends = logits.softmax(-1).cumsum(-1)
     found = torch.searchsorted(ends, points[:, None], right=True)[:, 0]
     return found.clamp(max=logits.shape[-1] - 1)  # the last end may be rounded below 1
-
-
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> ELECTRA:
-    """An ELECTRA with random weights from ``seed``, or those of ``initial_weights``, generator
-    included; weights of another shape raise ValueError.
-    """
-    width = {"embedding_size": entry.lm.width}
-    config = ElectraConfig(**shape(entry.lm, vocabulary, end), **width)
-    return ELECTRA(make(ElectraPair, config, seed, entry.lm.initial_weights))
-
-
-def load(folder: Path) -> ELECTRA:
-    """A saved ELECTRA in float32; nothing saved there: FileNotFoundError."""
-    return ELECTRA(read_folder(folder, ElectraPair))

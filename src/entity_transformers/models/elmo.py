@@ -1,6 +1,6 @@
 """A bidirectional language model (ELMo; Peters et al., 2018, section 3.1): an LSTM language model
 that reads from left to right and one that reads from right to left, with one token layer and one
-softmax.
+softmax. TagLM's (Peters et al., 2017) is the same, of which a tagger reads the top layers alone.
 
 The forward half is a causal language model, and `ELMo.encode` is of it alone. The backward half is
 read in training, and for vectors of words and mentions (`ELMo.encoder`); it begins with zeros at
@@ -12,53 +12,35 @@ projection).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import IGNORED, Batch, opened
-from entity_transformers.models.lstm import (
-    Recurrent,
-    RecurrentState,
-    read_network,
-    save_network,
-    split_window,
-)
-
-
-@dataclass(frozen=True)
-class ReadState(RecurrentState):
-    """The forward half's (h, c) after a window of training, with what the backward half predicted
-    in it: hidden states [B, T, W] and tokens [B, T], -100 for none. No state made from this one
-    has that.
-    """
-
-    backward: tuple[Tensor, Tensor] | None = None
+from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.lstm import Recurrent, RecurrentState, split_window
 
 
 class Half(nn.Module):
-    """L layers of LSTM in one direction, each with a dropout before it.
+    """L layers of LSTM in one direction, each with a dropout before it; from the second layer on
+    the inputs are added to the outputs.
 
     ``hidden``: units of each, projected to the width; None: the width, and no projection.
-    ``residual``: from the second layer on the inputs are added to the outputs.
     """
 
-    def __init__(
-        self, width: int, layers: int, dropout: float, hidden: int | None, residual: bool
-    ) -> None:
+    def __init__(self, width: int, layers: int, dropout: float, hidden: int | None) -> None:
         super().__init__()
         projected = 0 if hidden is None else width
         self.layers: Any = nn.ModuleList(
             nn.LSTM(width, hidden or width, batch_first=True, proj_size=projected)
             for _ in range(layers)
         )
-        self.dropout, self.residual = nn.Dropout(dropout), residual
+        self.dropout = nn.Dropout(dropout)
 
     def forward(
         self, inputs: Tensor, hidden: Tensor, cell: Tensor
@@ -71,8 +53,7 @@ class Half(nn.Module):
             given = self.dropout(read)
             start = (hidden[None, :, i].contiguous(), cell[None, :, i].contiguous())
             read, end = layer(given, start)
-            if self.residual and i:
-                read = read + given
+            read = read + given if i else read
             outputs.append(read)
             ends.append(end)
         h, c = (torch.cat(states).transpose(0, 1) for states in zip(*ends, strict=True))
@@ -85,27 +66,16 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self,
-        vocabulary: int,
-        width: int,
-        layers: int,
-        dropout: float,
-        hidden: int | None = None,
-        residual: bool = True,
+        self, vocabulary: int, width: int, layers: int, dropout: float, hidden: int | None = None
     ) -> None:
         super().__init__()
-        self.hidden, self.residual = hidden, residual
+        self.width, self.layers, self.hidden = width, layers, hidden
         self.embeddings = nn.Embedding(vocabulary, width)
-        self.forward_half = Half(width, layers, dropout, hidden, residual)
-        self.backward_half = Half(width, layers, dropout, hidden, residual)
+        self.forward_half = Half(width, layers, dropout, hidden)
+        self.backward_half = Half(width, layers, dropout, hidden)
         self.dropout = nn.Dropout(dropout)
         self.projection = nn.Linear(width, width)
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
-
-    @property
-    def layers(self) -> int:
-        """L."""
-        return len(self.forward_half.layers)
 
     def predict(self, outputs: Tensor) -> Tensor:
         """Hidden states [B, T, W], whose product with the embeddings gives the logits, of a half's
@@ -118,16 +88,15 @@ class ELMo(Recurrent):
     """A `Network` as the steps see it."""
 
     kind = KINDS["elmo"]
-    module: Network
-
-    def __init__(self, module: Network) -> None:
-        self.module, self.width = module, module.embeddings.embedding_dim
-        self.given: tuple[int, ...] = ()
+    network = Network
+    shape = ("width", "layers", "dropout", "hidden")
+    given: tuple[int, ...] = ()
+    """The layers that `encode` gives side by side, 0 the token layer; none: hidden states."""
 
     def start(self, rows: int, entities: int = 0) -> RecurrentState:
         network, weight = self.module, self.output_weight
-        hidden = weight.new_zeros(rows, network.layers, weight.shape[1])
-        cell = weight.new_zeros(rows, network.layers, network.hidden or weight.shape[1])
+        hidden = weight.new_zeros(rows, network.layers, network.width)
+        cell = weight.new_zeros(rows, network.layers, network.hidden or network.width)
         return RecurrentState(hidden, cell)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
@@ -136,7 +105,7 @@ class ELMo(Recurrent):
         """
         network, order = self.module, mirror(batch)
         embedded = network.embeddings(batch.tokens)
-        ahead, state = self._read(network.forward_half, embedded, batch, state)
+        ahead, state = self._run(network.forward_half, embedded, batch, state)
         if self.given:
             back = [
                 turn(outputs, order) for outputs in self._read_back(turn(embedded, order), batch)
@@ -150,16 +119,16 @@ class ELMo(Recurrent):
         tokens = batch.tokens.gather(1, order)
         back = self._read_back(network.embeddings(tokens), batch)
         backward = network.predict(back[-1]), follow(tokens, batch.begins)
-        return hidden, ReadState(state.hidden, state.cell, backward=backward)
+        return hidden, replace(state, backward=backward)
 
     def _read_back(self, turned: Tensor, batch: Batch) -> list[Tensor]:
         """Each layer's outputs [B, T, W] of the backward half for embeddings [B, T, W], both in the
         order in which it reads.
         """
         half = self.module.backward_half
-        return self._read(half, turned, batch, self.start(len(turned)))[0]
+        return self._run(half, turned, batch, self.start(len(turned)))[0]
 
-    def _read(
+    def _run(
         self, half: Half, embedded: Tensor, batch: Batch, state: RecurrentState
     ) -> tuple[list[Tensor], RecurrentState]:
         """Each layer's outputs [B, T, W], with zeros as the state where a document begins."""
@@ -167,21 +136,17 @@ class ELMo(Recurrent):
         for start, end in split_window(batch):
             if batch.begins is not None:
                 state = state.reset(batch.begins[:, start])
-            inputs = embedded[:, start:end], state.hidden, state.cell
-            outputs, h, c = self.read_part(half, *inputs)
+            outputs, h, c = half(embedded[:, start:end], state.hidden, state.cell)
             state = RecurrentState(h, c)
             parts.append(outputs)
         return [torch.cat(layer, dim=1) for layer in zip(*parts, strict=True)], state
 
-    def backward_half(self, state: RecurrentState) -> tuple[Tensor, Tensor] | None:
-        return state.backward if isinstance(state, ReadState) else None
-
     @property
     def word_layers(self) -> tuple[int, ...]:
-        """The layers that a tagger reads, 0 the token layer: all of them."""
+        """The layers that a tagger reads: all of them."""
         return tuple(range(self.module.layers + 1))
 
-    def encoder(self, layers: bool = False) -> ELMo:
+    def encoder(self, layers: bool = False) -> Self:
         """It gives [forward; backward] of the top layer [B, T, 2 W], or with ``layers`` of all
         `word_layers` side by side; the token layer is there twice.
         """
@@ -195,22 +160,27 @@ class ELMo(Recurrent):
         layers = len(self.word_layers)
         return {"vectors": vectors.reshape(len(vectors), layers, vectors.shape[1] // layers)}
 
-    def compile(self, mode: str) -> None:
-        for half in (self.module.forward_half, self.module.backward_half):
-            half.compile(mode=mode)
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        return [self.module.forward_half, self.module.backward_half]
 
-    def save(self, folder: Path) -> None:
-        network = self.module
-        shape = {
-            "model_type": self.kind.name,
-            "vocabulary": network.embeddings.num_embeddings,
-            "width": network.embeddings.embedding_dim,
-            "layers": network.layers,
-            "dropout": network.dropout.p,
-            "hidden": network.hidden,
-            "residual": network.residual,
-        }
-        save_network(folder, shape, network.state_dict())
+
+class TagLM(ELMo):
+    """An ELMo whose `split_layers` differ: with the same values and seed its weights are ELMo's."""
+
+    kind = KINDS["taglm"]
+
+    @property
+    def word_layers(self) -> tuple[int, ...]:
+        """The token layer and the top."""
+        return (0, self.module.layers)
+
+    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
+        """``vectors`` [N, W]: the token layer, which the tagger's first BiLSTM reads; ``later`` [N,
+        2 W]: [forward; backward] of the top, which its second one reads too.
+        """
+        width = self.module.width
+        return {"vectors": vectors[:, :width], "later": vectors[:, 2 * width :]}
 
 
 def mirror(batch: Batch) -> Tensor:
@@ -242,34 +212,3 @@ def follow(tokens: Tensor, begins: Tensor | None) -> Tensor:
     if begins is not None:
         targets[:, :-1].masked_fill_(begins[:, 1:], IGNORED)
     return targets
-
-
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int, of: type[ELMo] = ELMo) -> ELMo:
-    """A model of class ``of`` with random weights from ``seed``, or those of ``initial_weights``;
-    weights of another shape raise ValueError.
-    """
-    lm = entry.lm
-    torch.manual_seed(seed)
-    network = Network(vocabulary, lm.width, lm.layers, lm.dropout, lm.hidden, lm.residual)
-    if lm.initial_weights is not None:
-        folder = Path(lm.initial_weights)
-        with opened(folder):
-            shape, tensors = read_network(folder, of.kind.name, *of.kind.also)
-        problem = f"{folder}: not an {KINDS['elmo'].label} checkpoint of this shape: "
-        if shape["residual"] != lm.residual:
-            raise ValueError(f"{problem}residual {shape['residual']} there, {lm.residual} here")
-        try:
-            network.load_state_dict(tensors)
-        except RuntimeError as error:
-            raise ValueError(f"{problem}{error}") from None
-    return of(network)
-
-
-def load(folder: Path, of: type[ELMo] = ELMo) -> ELMo:
-    """A saved model in float32, of class ``of``; none saved there: FileNotFoundError."""
-    with opened(folder):
-        shape, tensors = read_network(folder, of.kind.name, *of.kind.also)
-        del shape["model_type"]
-        network = Network(**shape)
-        network.load_state_dict(tensors)
-    return of(network)

@@ -1,129 +1,115 @@
-"""Folders that a model of transformers was saved to, read back and started from."""
+"""Models of transformers: saved to a folder, read back, and started from one."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
-from transformers.utils import logging
+from safetensors import SafetensorError
+from torch import Tensor
+from transformers.utils import logging as transformers_logging
 
-from entity_transformers.artifacts import named_errors, read_json
-from entity_transformers.models.base import LanguageModel, opened
+from entity_transformers.artifacts import check, named_errors, read_json
+from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.base import LanguageModel
 
 TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
+INDEX = "model.safetensors.index.json"
+PATTERNS = ("config.json", "model*.safetensors", INDEX)
 
-logging.disable_progress_bar()  # a log has no use for the bars of loading and saving
+transformers_logging.disable_progress_bar()  # a log has no use for bars of loading and saving
 
 
 class Pretrained(LanguageModel):
-    """A `LanguageModel` whose module is transformers' own."""
+    """A `LanguageModel` whose module is transformers' own, of class ``of``."""
 
-    module: Any
+    of: Any
+
+    def __init__(self, module: Any) -> None:
+        config = module.config.get_text_config(decoder=True)
+        self.module, self.width = module, config.hidden_size
+        self.context = getattr(config, "max_position_embeddings", None)
+
+    @classmethod
+    @abstractmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        """The transformers config; ``end`` is the id of ``<|endoftext|>``."""
+
+    @classmethod
+    def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:
+        config, weights = cls.configure(entry, vocabulary, end), entry.lm.initial_weights
+        torch.manual_seed(seed)
+        return cls(
+            cls.initialise(config) if weights is None else cls.start_from(Path(weights), config)
+        )
+
+    @classmethod
+    def initialise(cls, config: Any) -> Any:
+        """The module with random weights, from torch's generator."""
+        return cls.of(config)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        with opened(folder):
+            cls.check_type(folder, {cls.of.config_class.model_type})
+            return cls(cls.of.from_pretrained(folder, dtype=torch.float32, **TRUSTED))
+
+    @classmethod
+    def check_type(cls, folder: Path, expected: Collection[str]) -> None:
+        """ValueError for a saved model of another type than those ``expected``."""
+        check_type(folder, expected)
+
+    @classmethod
+    def start_from(cls, folder: Path, config: Any) -> Any:
+        """The module of ``config`` with the weights of a folder, in float32. Where the kind can
+        start from another one, its weights for entities may be missing. Of more positions than
+        ``config`` has, the first are taken.
+        """
+        with opened(folder):
+            cls.check_type(folder, {config.model_type, *cls.kind.also})
+            longer = _find_longer(folder, config)
+            model, info = cls.of.from_pretrained(
+                folder,
+                config=longer or config,
+                dtype=torch.float32,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are reported below, with the folder
+                **TRUSTED,
+            )
+        wrong = [
+            f"{key} is {list(found)}, not {list(wanted)}"
+            for key, found, wanted in info["mismatched_keys"]
+        ]
+        new = [key for key in info["missing_keys"] if cls.kind.also and "entity" in key]
+        wrong += [f"{key} is not there" for key in info["missing_keys"] if key not in new]
+        wrong += [f"{key} is too many" for key in info["unexpected_keys"]]
+        if wrong:
+            raise ValueError(
+                f"{folder}: no {config.model_type} checkpoint of this shape ({sorted(wrong)[0]}):"
+                " give the entry its layers, heads, width and window, or leave initial_weights out"
+            )
+        return model if longer is None else _shorten(model, cls.of(config))
 
     def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
+        with named_errors(folder):
+            self.module.save_pretrained(folder)
 
     def checkpoint_activations(self) -> None:
-        # transformers 5.23 has renamed it
-        enable = getattr(self.module, "activation_checkpointing_enable", None)
-        (enable or self.module.gradient_checkpointing_enable)()
-
-
-class ReadByLayer(Pretrained):
-    """One whose layers ``_read`` calls one by one; it shows or recomputes what it is told to."""
-
-    _read: Callable[..., Any]
-    shown = recompute = False
-
-    def show_attention(self) -> None:
-        self.shown = True
+        if self.module.supports_gradient_checkpointing:
+            # transformers 5.23 has renamed it
+            enable = getattr(self.module, "activation_checkpointing_enable", None)
+            (enable or self.module.gradient_checkpointing_enable)()
+        else:
+            super().checkpoint_activations()
 
     @property
-    def heads(self) -> int:
-        return self.module.config.n_head
-
-    def compile(self, mode: str) -> None:
-        self._read = torch.compile(self._read, mode=mode)
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
-
-
-def make(
-    of: Any,
-    config: Any,
-    seed: int,
-    weights: str | None,
-    also: str = "",
-    new: str = "",
-    under: Callable[[], Any] | None = None,
-) -> Any:
-    """A model of class ``of`` and of ``config`` with random weights from ``seed``, but those that
-    it shares with ``under()``; or with the ``weights`` of a folder, as `start_from` takes them.
-    """
-    torch.manual_seed(seed)
-    if weights is not None:
-        return start_from(Path(weights), config, of, also, new)
-    shared = {} if under is None else under().state_dict()
-    model = of(config)
-    if shared:
-        model.load_state_dict(shared, strict=False)
-    return model
-
-
-def save_folder(module: Any, folder: Path) -> None:
-    """Write config.json and model.safetensors; whatever goes wrong is an OSError that names the
-    folder.
-    """
-    with named_errors(folder):
-        module.save_pretrained(folder)
-
-
-def read_folder(folder: Path, of: Any) -> Any:
-    """The saved model in float32, of the class ``of``.
-
-    Nothing saved there raises FileNotFoundError, a model of another type or weights that are no
-    safetensors ValueError.
-    """
-    with opened(folder):
-        check_type(folder, [of.config_class.model_type])
-        return of.from_pretrained(folder, dtype=torch.float32, **TRUSTED)
-
-
-def start_from(folder: Path, config: Any, of: Any, also: str = "", new: str = "") -> Any:
-    """A model of class ``of`` and of ``config`` with the weights of a folder, in float32; those
-    whose names have ``new`` in them may be missing there. ``also``: another type that it may be of.
-    Of a GPT with more positions than ``config`` the first are taken: a shorter window.
-
-    Nothing saved there raises FileNotFoundError, a model of another type or shape ValueError.
-    """
-    with opened(folder):
-        check_type(folder, [config.model_type, *filter(None, [also])])
-        longer = _find_longer(folder, config)
-        model, info = of.from_pretrained(
-            folder,
-            config=longer or config,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are told below, with the folder
-            **TRUSTED,
-        )
-    wrong = [
-        f"{key} is {list(found)}, not {list(wanted)}"
-        for key, found, wanted in info["mismatched_keys"]
-    ]
-    missing = [key for key in info["missing_keys"] if not new or new not in key]
-    wrong += [f"{key} is not there" for key in missing]
-    wrong += [f"{key} is too many" for key in info["unexpected_keys"]]
-    if wrong:
-        raise ValueError(
-            f"{folder}: no {config.model_type} checkpoint of this shape ({sorted(wrong)[0]}):"
-            " give the entry its layers, heads, width and window, or leave initial_weights out"
-        )
-    return model if longer is None else _shorten(model, of(config))
+    def output_weight(self) -> Tensor:
+        return self.module.get_output_embeddings().weight
 
 
 def _find_longer(folder: Path, config: Any) -> Any:
@@ -146,11 +132,46 @@ def _shorten(model: Any, short: Any) -> Any:
     return short.eval()  # as transformers gives one
 
 
-def check_type(folder: Path, expected: list[str]) -> None:
+def check_type(folder: Path, expected: Collection[str]) -> None:
     """ValueError for a saved model of another type than those ``expected``."""
     found = read_json(folder / "config.json").get("model_type")
     if found not in expected:
         raise ValueError(
-            f"{folder}: a model of type {found!r}, expected {' or '.join(map(repr, expected))}:"
-            " name another folder"
+            f"{folder}: a model of type {found!r}, expected"
+            f" {' or '.join(map(repr, sorted(expected)))}: name another folder"
         )
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[None]:
+    """Around the loading of a saved model, whose weights are read from safetensors alone.
+
+    FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
+    can run code), and for files that are damaged or not those of the folder's sha256.json.
+    """
+    if not (folder / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{folder}: no saved model there (config.json is missing): train it first, or correct"
+            " the path"
+        )
+    files, index = list_weights(folder), folder / INDEX
+    shards = read_json(index).get("weight_map", {}).values() if index.is_file() else []
+    names = {file.name for file in files}
+    if not set(shards) <= names or not any(name.endswith(".safetensors") for name in names):
+        others = sorted({*shards} | {file.name for file in folder.iterdir()} - names)
+        raise ValueError(
+            f"{folder}: no model*.safetensors with all its weights (there is"
+            f" {', '.join(others) or 'nothing else'}), and nothing else is loaded, since a pickle"
+            " can run code: save it with transformers as safetensors"
+        )
+    for file in files:
+        check(file)
+    try:
+        yield
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"{folder}: weights that can't be read ({error}): save it again") from None
+
+
+def list_weights(folder: Path | None) -> list[Path]:
+    """The files that a model is loaded from; none for None."""
+    return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from entity_transformers.kinds import KINDS, LmParams, ModelEntry
-from entity_transformers.models import packed
+from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch
-from entity_transformers.models.folders import Pretrained, make, read_folder
+from entity_transformers.models.folders import Pretrained
 
 
 class GPT2(Pretrained):
     """A GPT-2 of transformers."""
 
     kind = KINDS["gpt2"]
+    of: Any = GPT2LMHeadModel
 
-    def __init__(self, module: Any) -> None:
-        self.module = module
-        self.width, self.context = module.config.n_embd, module.config.n_positions
+    def read(self, batch: Batch, **more: Any) -> Any:
+        """What transformers' model gives for a window, and ``more`` of its keywords."""
+        packed = {} if batch.positions is None else {"position_ids": batch.positions}
+        return self.module.base_model(input_ids=batch.tokens, use_cache=False, **packed, **more)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return self.module.transformer(**inputs(batch)).last_hidden_state, state
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.module.get_output_embeddings().weight
-
-    def guess(self, hidden: Tensor) -> Tensor:
-        return self.module.get_output_embeddings()(hidden).argmax(-1)
+        return self.read(batch).last_hidden_state, state
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         return {"self": [block.attn for block in self.module.transformer.h]}
@@ -44,49 +37,54 @@ class GPT2(Pretrained):
     def heads(self) -> int:
         return self.module.config.n_head
 
-    def compile(self, mode: str) -> None:
-        self.module.transformer.compile(mode=mode)
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        return [self.module.base_model]
 
-    def attend_packed(self) -> None:
-        self.module.set_attn_implementation(packed.NAME)
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        """``entry.extra`` numbers per layer, to match another entry, become further feed-forward
+        units; a unit has 2 width + 1 numbers.
+        """
+        width = entry.lm.width
+        units = 4 * width + round(entry.extra / (2 * width + 1))
+        return GPT2Config(**shape(entry.lm, vocabulary, end), n_inner=units)
+
+    @classmethod
+    def initialise(cls, config: Any) -> Any:
+        """The weights that GPT2 and other kinds share start equal: those of a GPT2 of the same
+        seed, drawn first.
+        """
+        if cls.of is GPT2LMHeadModel:
+            return cls.of(config)
+        sizes = (
+            "vocab_size",
+            "n_positions",
+            "n_embd",
+            "n_layer",
+            "n_head",
+            "bos_token_id",
+            "eos_token_id",
+        )
+        plain = GPT2LMHeadModel(GPT2Config(**{name: getattr(config, name) for name in sizes}))
+        module = cls.of(config)
+        module.load_state_dict(plain.state_dict(), strict=False)
+        return module
 
 
-def inputs(batch: Batch) -> dict[str, Any]:
-    """What transformers' GPT-2 takes of a batch."""
-    packed = {} if batch.positions is None else {"position_ids": batch.positions}
-    return {"input_ids": batch.tokens, "use_cache": False} | packed
-
-
-def shape(params: LmParams, vocabulary: int, end: int) -> dict[str, Any]:
-    """What the configs of GPT2 and GPT2E share; ``end`` is the id of ``<|endoftext|>``."""
+def shape(lm: Any, vocabulary: int, end: int) -> dict[str, Any]:
+    """What the configs of all kinds of GPT share; ``end`` is the id of ``<|endoftext|>``."""
     return {
         "vocab_size": vocabulary,
-        "n_positions": params.window,
-        "n_embd": params.width,
-        "n_layer": params.layers,
-        "n_head": params.heads,
-        "resid_pdrop": params.dropout,
-        "embd_pdrop": params.dropout,
-        "attn_pdrop": params.dropout,
+        "n_positions": lm.window,
+        "n_embd": lm.width,
+        "n_layer": lm.layers,
+        "n_head": lm.heads,
+        "resid_pdrop": lm.dropout,
+        "embd_pdrop": lm.dropout,
+        "attn_pdrop": lm.dropout,
         "bos_token_id": end,
         "eos_token_id": end,
         # the same function as GPT-2's "gelu_new", in one kernel
         "activation_function": "gelu_pytorch_tanh",
     }
-
-
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2:
-    """A GPT-2 with random weights from ``seed``, or those of ``initial_weights``.
-
-    ``entry.extra`` numbers per layer, to match another entry, become further feed-forward units; a
-    unit has 2 width + 1 numbers.
-    """
-    width = entry.lm.width
-    units = 4 * width + round(entry.extra / (2 * width + 1))
-    config = GPT2Config(**shape(entry.lm, vocabulary, end), n_inner=units)
-    return GPT2(make(GPT2LMHeadModel, config, seed, entry.lm.initial_weights))
-
-
-def load(folder: Path) -> GPT2:
-    """A saved GPT-2 in float32."""
-    return GPT2(read_folder(folder, GPT2LMHeadModel))

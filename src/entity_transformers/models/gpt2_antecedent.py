@@ -6,58 +6,40 @@ Dimensions: B rows side by side, T tokens, W width, D width of a head.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import GPT2LMHeadModel
 
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models import gpt2
-from entity_transformers.models.base import Batch, Nothing
-from entity_transformers.models.folders import read_folder
+from entity_transformers.models.base import Batch, State
+from entity_transformers.models.gpt2 import GPT2
 
 
-@dataclass(frozen=True)
-class Looked(Nothing):
-    """What a window leaves: nothing that the next one reads, and its ``penalty``, a scalar."""
-
-    penalty: Tensor
-
-    def reset(self, rows: Tensor) -> Nothing:
-        return Nothing()
-
-    def detach(self) -> Nothing:
-        return Nothing()
-
-    def select(self, rows: Tensor | slice) -> Nothing:
-        return Nothing()
-
-
-class GPT2Antecedent(gpt2.GPT2):
+class GPT2Antecedent(GPT2):
     """A GPT-2 of transformers whose head ``head`` (from 0) of layer ``layer`` is guided by labels
     in training, with ``weight``.
     """
 
     kind = KINDS["gpt2-antecedent"]
-
-    def __init__(self, module: Any, weight: float = 0.0, layer: int = 0, head: int = 0) -> None:
-        super().__init__(module)
-        self.weight, self.layer, self.head = weight, layer, head
+    weight, layer, head = 0.0, 0, 0
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         if batch.entity_ids is None or not self.weight or not self.module.training:
             return super().encode(batch, state)
-        read = self.module.transformer(**gpt2.inputs(batch), output_hidden_states=True)
+        read = self.read(batch, output_hidden_states=True)
         block = self.module.transformer.h[self.layer]
         scores = score_head(block, read.hidden_states[self.layer], self.head)
         loss = antecedent_losses(scores, batch.entity_ids, batch.positions).sum()
-        return read.last_hidden_state, Looked(self.weight * loss)
+        return read.last_hidden_state, State(penalty=self.weight * loss)
 
-    def penalty(self, state: Any) -> Tensor | None:
-        return state.penalty if isinstance(state, Looked) else None
+    @classmethod
+    def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Antecedent:
+        """A GPT-2, and the head that is guided."""
+        model, lm = super().build(entry, vocabulary, end, seed), entry.lm
+        model.weight, model.head = lm.antecedent_weight, lm.antecedent_head - 1
+        model.layer = (lm.antecedent_layer or (lm.layers + 1) // 2) - 1
+        return model
 
 
 def score_head(block: Any, hidden: Tensor, head: int) -> Tensor:
@@ -100,15 +82,3 @@ def antecedent_losses(scores: Tensor, labels: Tensor, positions: Tensor | None =
     # a token without antecedents keeps its own score, so that no gradient is that of -inf
     found = scores.masked_fill(~torch.where(has[..., None], antecedent, seen), -torch.inf)
     return torch.where(has, total - found.logsumexp(-1), 0.0)
-
-
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Antecedent:
-    """A GPT-2 as `gpt2.build` makes it, and the head that is guided."""
-    made, lm = gpt2.build(entry, vocabulary, end, seed), entry.lm
-    layer = (lm.antecedent_layer or (lm.layers + 1) // 2) - 1
-    return GPT2Antecedent(made.module, lm.antecedent_weight, layer, lm.antecedent_head - 1)
-
-
-def load(folder: Path) -> GPT2Antecedent:
-    """A saved one in float32, which is a GPT-2."""
-    return GPT2Antecedent(read_folder(folder, GPT2LMHeadModel))

@@ -1,150 +1,112 @@
-"""An LSTM language model (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017), by its
-parameters an AWD-LSTM (Merity et al., 2018; `awd_lstm`).
+"""An LSTM language model (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017); by its
+parameters an AWD-LSTM (Merity, Keskar and Socher, 2018): masks that stay for a window, dropped
+hidden-to-hidden weights, layers of different widths, and the penalties AR and TAR.
 
 Its (h, c) goes on from window to window of a document, so that it has no longest context; training
 cuts the gradient between windows as it does for an entity memory. A document that begins inside a
 packed window begins with zeros.
 
-Dimensions: B rows side by side, T tokens, L layers, W width, S the largest width of a layer.
+Dimensions: B rows side by side, T tokens, V vocabulary, L layers, W width, S the largest width of a
+layer, H the width of one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.func import functional_call
+from torch.nn import functional
 
 from entity_transformers.artifacts import read_json, write_json, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.awd_lstm import (
-    NO_MASKS,
-    Layers,
-    Masks,
-    Rates,
-    draw_masks,
-    drop,
-    penalise,
-)
-from entity_transformers.models.base import Batch, LanguageModel, opened, refuse_context
-from entity_transformers.models.folders import check_type
+from entity_transformers.models.base import Batch, LanguageModel, State, refuse_context
+from entity_transformers.models.folders import check_type, opened
+
+RECURRENT = "weight_hh_l0"
 
 
 @dataclass(frozen=True)
-class RecurrentState:
-    """``hidden`` and ``cell`` [B, L, S] after the tokens so far; zeros at a document's start.
-
-    ``penalty`` [B]: AR and TAR of the window that left it, where there are any; no state made from
-    this one has it.
-    """
+class RecurrentState(State):
+    """``hidden`` and ``cell`` [B, L, S] after the tokens so far; zeros at a document's start."""
 
     hidden: Tensor
     cell: Tensor
-    penalty: Tensor | None = None
-
-    def _map(self, change: Any) -> RecurrentState:
-        return RecurrentState(change(self.hidden), change(self.cell))
-
-    def reset(self, rows: Tensor) -> RecurrentState:
-        """Zeros again in the rows, bool [B]."""
-        return self._map(lambda state: state.masked_fill(rows[:, None, None], 0.0))
-
-    def detach(self) -> RecurrentState:
-        """Without gradient."""
-        return self._map(Tensor.detach)
-
-    def select(self, rows: Tensor | slice) -> RecurrentState:
-        """The rows: int64 indices, bool [B] or a slice."""
-        return self._map(lambda state: state[rows])
-
-    def tensors(self) -> dict[str, Tensor]:
-        """``hidden`` and ``cell``, without gradient."""
-        return {"hidden": self.hidden.detach(), "cell": self.cell.detach()}
-
-    def replace(self, tensors: Mapping[str, Tensor]) -> RecurrentState:
-        """The state of `tensors`, where this one is."""
-        like = self.hidden
-        return RecurrentState(tensors["hidden"].to(like), tensors["cell"].to(like))
-
-
-class Network(nn.Module):
-    """Embeddings, L layers of LSTM, a projection, and the embeddings again as the output matrix.
-
-    ``hidden``: units of all layers but the last, None: the width. ``dropout`` draws for each token
-    anew, ``rates`` are of masks that stay for a window.
-    """
-
-    def __init__(
-        self,
-        vocabulary: int,
-        width: int,
-        layers: int,
-        dropout: float,
-        hidden: int | None = None,
-        rates: Rates = Rates(),  # noqa: B008 - frozen
-    ) -> None:
-        super().__init__()
-        self.hidden, self.rates = hidden or width, rates
-        self.sizes = (width, *[self.hidden] * (layers - 1), width)
-        self.embeddings = nn.Embedding(vocabulary, width)
-        between = dropout if layers > 1 else 0.0
-        # all layers in one call where nothing has to be done between them or to their weights
-        one_by_one = self.hidden != width or rates.weight_drop or rates.hidden_dropout
-        self.lstm: nn.LSTM | Layers = (
-            Layers(self.sizes, between)
-            if one_by_one
-            else nn.LSTM(width, width, layers, batch_first=True, dropout=between)
-        )
-        self.dropout = nn.Dropout(dropout)
-        # an LSTM's outputs lie between -1 and 1: the logits of tied embeddings need more room
-        self.projection = nn.Linear(width, width)
-        nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
-
-    def forward(
-        self, tokens: Tensor, hidden: Tensor, cell: Tensor, masks: Masks = NO_MASKS
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Hidden states [B, T, W] of tokens [B, T], (h, c) after them, each [B, L, S], and the last
-        layer's outputs [B, T, W] before and after dropout.
-        """
-        start = (hidden.transpose(0, 1).contiguous(), cell.transpose(0, 1).contiguous())
-        embedded = self.embeddings(tokens)
-        if masks.words is not None:
-            embedded = embedded * masks.words[tokens]
-        embedded = drop(self.dropout(embedded), masks.inputs)
-        given = (masks,) if isinstance(self.lstm, Layers) else ()
-        outputs, (h, c) = self.lstm(embedded, start, *given)
-        dropped = drop(self.dropout(outputs), masks.outputs)
-        return self.projection(dropped), h.transpose(0, 1), c.transpose(0, 1), outputs, dropped
 
 
 class Recurrent(LanguageModel):
-    """What recurrent models share: a module with ``embeddings``, which are the output matrix too,
-    and a state that carries everything.
+    """What recurrent models share: a ``network`` with ``embeddings``, which are the output matrix
+    too, and a state that carries everything.
     """
 
-    context = None
-    module: Any
-    recompute = False
+    network: ClassVar[Any]
+    shape: ClassVar[tuple[str, ...]]
+    """What the network is made with beside the vocabulary: values of the entry."""
 
-    def read_part(self, network: Any, *inputs: Any) -> Any:
-        """What the network makes of the inputs, computed again in the backward pass if need be."""
-        if self.recompute and self.module.training:
-            return checkpoint(network, *inputs, use_reentrant=False)
-        return network(*inputs)
-
-    def checkpoint_activations(self) -> None:
-        self.recompute = True
+    def __init__(self, module: Any) -> None:
+        self.module, self.width = module, module.embeddings.embedding_dim
 
     @property
     def output_weight(self) -> Tensor:
         return self.module.embeddings.weight
+
+    @classmethod
+    def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:
+        torch.manual_seed(seed)
+        network = cls.network(vocabulary, **{name: getattr(entry.lm, name) for name in cls.shape})
+        if entry.lm.initial_weights is not None:
+            folder = Path(entry.lm.initial_weights)
+            try:
+                take_weights(network, cls._read(folder)[1])
+            except RuntimeError as error:
+                raise ValueError(
+                    f"{folder}: not an {cls.kind.label} checkpoint of this shape: {error}"
+                ) from None
+        return cls(network)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        values, tensors = cls._read(folder)
+        network = cls.network(**{k: values[k] for k in ("vocabulary", *cls.shape) if k in values})
+        take_weights(network, tensors)
+        return cls(network)
+
+    @classmethod
+    def _read(cls, folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        with opened(folder):
+            check_type(folder, {cls.kind.name, *cls.kind.also})
+            return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
+
+    def save(self, folder: Path) -> None:
+        network = self.module
+        values = {"model_type": self.kind.name, "vocabulary": len(network.embeddings.weight)}
+        values |= {name: getattr(network, name) for name in self.shape}
+        values["dropout"] = network.dropout.p
+        tensors = {
+            stacked_name(k): tensor.contiguous() for k, tensor in network.state_dict().items()
+        }
+        write_json(folder / "config.json", values)
+        write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
+
+
+def stacked_name(name: str) -> str:
+    """A weight's name in an nn.LSTM of all layers, which is its name in a saved file."""
+    return re.sub(r"^lstm\.(\d+)\.(\w+)_l0$", r"lstm.\2_l\1", name)
+
+
+def take_weights(network: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Put the weights of a saved file into the network; those of another shape raise RuntimeError
+    with torch's words.
+    """
+    own = {stacked_name(name): name for name in network.state_dict()}
+    network.load_state_dict({own.get(name, name): tensor for name, tensor in tensors.items()})
 
 
 def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
@@ -156,119 +118,173 @@ def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
     return pairwise([*sorted({0, *cuts}), batch.tokens.shape[1]])
 
 
+class Masks(NamedTuple):
+    """What a window's numbers are multiplied by; None: by one.
+
+    words      [V, 1]: the embedding of each word of the vocabulary
+    inputs     [B, 1, W]: embeddings, alike at every token
+    recurrent  per layer [4 H, H]: its hidden-to-hidden weights
+    outputs    per layer [B, 1, H]: its outputs, alike at every token
+    """
+
+    words: Tensor | None
+    inputs: Tensor | None
+    recurrent: Sequence[Tensor | None]
+    outputs: Sequence[Tensor | None]
+
+
+def drop(tensor: Tensor, mask: Tensor | None) -> Tensor:
+    """``tensor`` times ``mask``, itself without one."""
+    return tensor if mask is None else tensor * mask
+
+
+class Network(nn.Module):
+    """Embeddings, L layers of LSTM, a projection, and the embeddings again as the output matrix.
+
+    ``hidden``: units of all layers but the last, None: the width. ``dropout`` draws for each token
+    anew. The rates are shares of zeros in masks that stay for a window (sections 2, 4.2 and 4.3):
+    of hidden-to-hidden weights, of words of the vocabulary, embeddings, outputs of all layers but
+    the last, and of the last.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        layers: int,
+        dropout: float,
+        hidden: int | None = None,
+        weight_drop: float = 0.0,
+        embedding_dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        output_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.width, self.layers, self.hidden = width, layers, hidden or width
+        self.weight_drop, self.embedding_dropout = weight_drop, embedding_dropout
+        self.input_dropout, self.hidden_dropout = input_dropout, hidden_dropout
+        self.output_dropout = output_dropout
+        self.sizes = (width, *[self.hidden] * (layers - 1), width)
+        self.embeddings = nn.Embedding(vocabulary, width)
+        self.lstm: Any = nn.ModuleList(
+            nn.LSTM(before, after, batch_first=True) for before, after in pairwise(self.sizes)
+        )
+        self.dropout = nn.Dropout(dropout)
+        # an LSTM's outputs lie between -1 and 1: the logits of tied embeddings need more room
+        self.projection = nn.Linear(width, width)
+        nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
+
+    def draw_masks(self, rows: int) -> Masks:
+        """Masks of a window of ``rows`` rows from torch's generator: 0 with a rate's probability p,
+        else 1 / (1 - p), so that each one's mean is 1; none in evaluation.
+        """
+
+        def draw(rate: float, *shape: int) -> Tensor | None:
+            if rate == 0 or not self.training:
+                return None
+            mask = torch.empty(shape, device=self.embeddings.weight.device)
+            return mask.bernoulli_(1 - rate).div_(1 - rate)
+
+        words = draw(self.embedding_dropout, len(self.embeddings.weight), 1)
+        inputs = draw(self.input_dropout, rows, 1, self.sizes[0])
+        rates = [*[self.hidden_dropout] * (self.layers - 1), self.output_dropout]
+        pairs = [
+            (draw(self.weight_drop, 4 * size, size), draw(rate, rows, 1, size))
+            for size, rate in zip(self.sizes[1:], rates, strict=True)
+        ]
+        return Masks(words, inputs, *zip(*pairs, strict=True))
+
+    def forward(
+        self, tokens: Tensor, hidden: Tensor, cell: Tensor, masks: Masks
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Hidden states [B, T, W] of tokens [B, T], (h, c) after them, each [B, L, S] with zeros at
+        the end of narrower layers, and the last layer's outputs [B, T, W] before and after dropout.
+        """
+        embedded = self.embeddings(tokens)
+        if masks.words is not None:
+            embedded = embedded * masks.words[tokens]
+        dropped, ends = drop(self.dropout(embedded), masks.inputs), []
+        for i, layer in enumerate(self.lstm):
+            size = layer.hidden_size
+            start = [state[:, i, :size].unsqueeze(0).contiguous() for state in (hidden, cell)]
+            outputs, end = call_dropped(layer, masks.recurrent[i], dropped, start)
+            ends.append([functional.pad(state[0], (0, hidden.shape[-1] - size)) for state in end])
+            dropped = drop(self.dropout(outputs), masks.outputs[i])
+        h, c = (torch.stack(states, 1) for states in zip(*ends, strict=True))
+        return self.projection(dropped), h, c, outputs, dropped
+
+
+def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequence[Tensor]) -> Any:
+    """``layer`` on inputs [B, T, W], its hidden-to-hidden weights times ``mask`` (section 2).
+
+    The product is put in the parameter's place for one call: so the gradient goes through the mask
+    to the parameter, the only weight that there is.
+    """
+    if mask is None:
+        return layer(inputs, tuple(start))
+    weights = {RECURRENT: layer.get_parameter(RECURRENT) * mask}
+    return functional_call(layer, weights, (inputs, tuple(start)))
+
+
 class LSTM(Recurrent):
     """A `Network` as the steps see it."""
 
     kind = KINDS["lstm"]
-    module: Network
+    network = Network
+    shape = (
+        *("width", "layers", "dropout", "hidden", "weight_drop", "embedding_dropout"),
+        *("input_dropout", "hidden_dropout", "output_dropout"),
+    )
 
     def __init__(
         self, module: Network, activation_penalty: float = 0.0, temporal_penalty: float = 0.0
     ) -> None:
-        self.module, self.width = module, module.embeddings.embedding_dim
+        super().__init__(module)
         self.penalties = (activation_penalty, temporal_penalty)
 
+    @classmethod
+    def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:
+        model, lm = super().build(entry, vocabulary, end, seed), entry.lm
+        model.penalties = lm.activation_penalty, lm.temporal_penalty
+        return model
+
     def start(self, rows: int, entities: int = 0) -> RecurrentState:
-        shape = (rows, self.module.lstm.num_layers, max(self.module.sizes))
-        zeros = torch.zeros(shape, device=self.device)
+        zeros = torch.zeros(rows, self.module.layers, max(self.module.sizes), device=self.device)
         return RecurrentState(zeros, zeros)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        parts: list[tuple[Tensor, ...]] = []
-        masks = self._draw_masks(len(batch.tokens))
-        penalised = self.module.training and any(self.penalties)
+        parts = []
+        # the same whatever documents begin in the window
+        masks = self.module.draw_masks(len(batch.tokens))
         for start, end in split_window(batch):
             if batch.begins is not None:
                 state = state.reset(batch.begins[:, start])
-            inputs = batch.tokens[:, start:end], state.hidden, state.cell, masks
-            hidden, h, c, outputs, dropped = self.read_part(self.module, *inputs)
+            tokens = batch.tokens[:, start:end]
+            hidden, h, c, *outputs = self.module(tokens, state.hidden, state.cell, masks)
             state = RecurrentState(h, c)
-            parts.append((hidden, outputs, dropped) if penalised else (hidden,))
-        hidden, *both = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
-        if penalised:
-            outputs, dropped = both
+            parts.append((hidden, *outputs))
+        hidden, outputs, dropped = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+        if self.module.training and any(self.penalties):
             penalty = penalise(outputs, dropped, batch.begins, *self.penalties)
             state = replace(state, penalty=penalty)
         return hidden, state
 
-    def penalty(self, state: RecurrentState) -> Tensor | None:
-        return None if state.penalty is None else state.penalty.sum()
 
-    def _draw_masks(self, rows: int) -> Masks:
-        """Masks of a window, the same whatever documents begin in it; none in evaluation."""
-        network = self.module
-        if not network.training:
-            return NO_MASKS
-        vocabulary = network.embeddings.num_embeddings
-        return draw_masks(network.rates, rows, vocabulary, network.sizes, self.device)
+def penalise(
+    outputs: Tensor, dropped: Tensor, begins: Tensor | None, alpha: float, beta: float
+) -> Tensor:
+    """AR and TAR (section 4.6) of a window, the sum over its tokens, float32.
 
-    def save(self, folder: Path) -> None:
-        network = self.module
-        shape = {
-            "model_type": "lstm",
-            "vocabulary": network.embeddings.num_embeddings,
-            "width": self.width,
-            "layers": network.lstm.num_layers,
-            "dropout": network.dropout.p,
-            "hidden": network.hidden,
-            **asdict(network.rates),
-        }
-        tensors = {
-            stacked_name(name): tensor.contiguous() for name, tensor in network.state_dict().items()
-        }
-        save_network(folder, shape, tensors)
-
-
-def save_network(folder: Path, shape: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Write config.json and model.safetensors."""
-    write_json(folder / "config.json", shape)
-    write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
-
-
-def read_network(folder: Path, *types: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What `save_network` wrote of a model of one of the types; another raises ValueError."""
-    check_type(folder, sorted(types))
-    return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
-
-
-def stacked_name(name: str) -> str:
-    """A weight's name in an nn.LSTM of all layers, which is its name in a saved file."""
-    return re.sub(r"\.layers\.(\d+)\.(\w+)_l0$", r".\2_l\1", name)
-
-
-def take_weights(network: Network, tensors: Mapping[str, Tensor]) -> None:
-    """Put the weights of a saved file into the network; those of another shape raise RuntimeError
-    with torch's words.
+    ``outputs`` [B, T, W]: of the last layer; ``dropped``: the same after output dropout; ``begins``
+    bool [B, T]: does a document begin with this token? A change from one document to the next is
+    none. With squares' means over W, as in the authors' program:
+    alpha sum_t mean(dropped_t^2) + beta sum_t mean((outputs_t - outputs_(t-1))^2).
     """
-    own = {stacked_name(name): name for name in network.state_dict()}
-    network.load_state_dict({own.get(name, name): tensor for name, tensor in tensors.items()})
-
-
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LSTM:
-    """An LSTM with random weights from ``seed``, or those of ``initial_weights``; weights of
-    another shape raise ValueError.
-    """
-    lm = entry.lm
-    rates = Rates(*(getattr(lm, field.name) for field in fields(Rates)))
-    torch.manual_seed(seed)
-    network = Network(vocabulary, lm.width, lm.layers, lm.dropout, lm.hidden, rates)
-    if lm.initial_weights is not None:
-        folder = Path(lm.initial_weights)
-        with opened(folder):
-            _, tensors = read_network(folder, "lstm")
-        try:
-            take_weights(network, tensors)
-        except RuntimeError as error:
-            raise ValueError(f"{folder}: not an LSTM checkpoint of this shape: {error}") from None
-    return LSTM(network, lm.activation_penalty, lm.temporal_penalty)
-
-
-def load(folder: Path) -> LSTM:
-    """A saved LSTM in float32, without penalties; none saved there: FileNotFoundError."""
-    with opened(folder):
-        shape, tensors = read_network(folder, "lstm")  # one saved before it had rates lacks them
-        rates = {field.name: shape[field.name] for field in fields(Rates) if field.name in shape}
-        plain = {name: shape[name] for name in ("vocabulary", "width", "layers", "dropout")}
-        network = Network(**plain, hidden=shape.get("hidden"), rates=Rates(**rates))
-        take_weights(network, tensors)
-    return LSTM(network)
+    total = alpha * dropped.float().square().mean(-1).sum()
+    if beta:
+        changes = outputs.float().diff(dim=1).square().mean(-1)
+        if begins is not None:
+            changes = changes.masked_fill(begins[:, 1:], 0.0)
+        total = total + beta * changes.sum()
+    return total

@@ -29,10 +29,6 @@ OTHER_LAYERS = {
 NEXT = "`logits` [batch, tokens, vocabulary] are of the next token."
 PSEUDO = "pseudo-perplexities (Salazar et al., 2020)"
 ITS_OWN = "`logits` [batch, tokens, vocabulary] are of the tokens in their own place"
-POINTER = (
-    "with an entity pointer at its output, which may copy the forms of known entities, mixed with"
-    " what it predicts itself."
-)
 CAUSAL = {"task": "text-generation", "meaning": NEXT}
 TEXTS: dict[str, dict[str, str]] = {
     "gpt2e": {
@@ -47,8 +43,10 @@ TEXTS: dict[str, dict[str, str]] = {
         " trust_remote_code=True)`, with `entity_states` [batch, tokens, width] instead of a"
         " memory.",
     },
-    "gpt2-pointer": {"about": f"GPT-2 {POINTER}"},
-    "gpt2e-pointer": {"about": f"GPT2E {POINTER}"},
+    "gpt2-pointer": {
+        "about": "GPT-2 with an entity pointer at its output, which may copy the forms of known"
+        " entities, mixed with what it predicts itself."
+    },
     "berte": {
         "about": "BERT whose every block ends in an attention over the text's entities, as GPT2E's"
         " do: hidden tokens are predicted from both sides and, with entities, from whose they are."

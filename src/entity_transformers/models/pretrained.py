@@ -10,42 +10,58 @@ import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM
+from transformers import AutoModel, AutoModelForCausalLM
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, write_csv, write_with
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import Batch, LanguageModel, opened
-from entity_transformers.models.folders import TRUSTED, save_folder
-from entity_transformers.models.gpt2 import inputs
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.folders import TRUSTED, Pretrained, opened
+from entity_transformers.models.registry import find_class
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run
 from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.entry import LOSSES, list_rows
+from entity_transformers.train.entry import list_rows
 from entity_transformers.train.progress import CURVE_COLUMNS
 
 STORED = {"F32": "float32", "BF16": "bfloat16"}
 """How safetensors calls the precisions of a study."""
 
 
-class Layered(LanguageModel):
+class Layered(Pretrained):
     """One whose layers a tagger may mix. Hidden states are float32, whatever its weights are."""
 
-    module: Any
     layers: tuple[int, ...] = ()
     """The layers whose hidden states `encode` gives side by side; none: the last alone."""
 
-    def read(self, **given: Any) -> Tensor:
-        """Hidden states [B, T, W], or [B, T, layers W]."""
-        found = self.module.base_model(**given, output_hidden_states=bool(self.layers))
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        raise NotImplementedError(f"{cls.kind.label} models are not built, but taken over")
+
+    @classmethod
+    def load(cls, folder: Path, dtype: Any = "auto") -> Self:
+        """A saved model, by default in the precision that it was saved in."""
+        with opened(folder):
+            return cls(cls.of.from_pretrained(folder, dtype=dtype, **TRUSTED))
+
+    def show_layers(self, batch: Batch, **more: Any) -> Tensor:
+        """Hidden states [B, T, W] of a window, or [B, T, layers W]."""
+        packed: dict[str, Any] = {}
+        if batch.positions is not None:
+            packed["position_ids"] = batch.positions
+        if self.can("causal"):
+            packed["use_cache"] = False
+        found = self.module.base_model(
+            input_ids=batch.tokens, output_hidden_states=bool(self.layers), **packed, **more
+        )
         if not self.layers:
             return found.last_hidden_state.float()
         return torch.cat([found.hidden_states[layer] for layer in self.layers], -1).float()
@@ -71,29 +87,17 @@ class PretrainedLM(Layered, Wrapped):
     """A causal model of transformers."""
 
     kind = KINDS["pretrained"]
-
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        self.kind = KINDS["pretrained"]  # type: ignore[misc]
+    of = AutoModelForCausalLM
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return self.read(**inputs(batch)), state
-
-    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        return super().nats(hidden.to(self.output_weight.dtype), targets)
+        return self.show_layers(batch), state
 
     def logits(self, hidden: Tensor) -> Tensor:
         return super().logits(hidden.to(self.output_weight.dtype)).float()
 
-    def guess(self, hidden: Tensor) -> Tensor:
-        return super().guess(hidden.to(self.output_weight.dtype))
-
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         named = self.module.base_model.named_modules()
         return {"self": [one for name, one in named if name.endswith((".self_attn", ".attn"))]}
-
-    def show_attention(self) -> None:
-        self.module.set_attn_implementation("eager")
 
     @property
     def heads(self) -> int:
@@ -104,24 +108,12 @@ class PretrainedEncoder(Layered):
     """An encoder of the BERT family, which reads the text in its own tokens."""
 
     kind = KINDS["pretrained-encoder"]
-
-    def __init__(self, module: Any) -> None:
-        self.module, self.width = module, module.config.hidden_size
-        self.context = module.config.max_position_embeddings
+    of = AutoModel
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         valid = batch.valid
         mask = None if valid is None else valid.long()
-        return self.read(input_ids=batch.tokens, attention_mask=mask), state
-
-    def save(self, folder: Path) -> None:
-        save_folder(self.module, folder)
-
-
-def load(folder: Path, dtype: Any = "auto") -> PretrainedLM:
-    """A saved language model, by default in the precision that it was saved in."""
-    with opened(folder):
-        return PretrainedLM(AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **TRUSTED))
+        return self.show_layers(batch, attention_mask=mask), state
 
 
 def train(run: Run) -> list[Row]:
@@ -131,8 +123,8 @@ def train(run: Run) -> list[Row]:
     started, params = time.time(), run.entry.lm
     folder = cast(Path, find_weights(params.initial_weights))
     device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
-    module = run.entry.kind.module()
-    model = module.load(folder, getattr(torch, params.precision)).to(device).eval()
+    of = cast(type[Layered], find_class(run.entry.kind))
+    model = of.load(folder, getattr(torch, params.precision)).to(device).eval()
     check_fit(model, run.entry)
     store(model, folder, run.folder, params.precision)
     tokenizer = find_tokenizer(params.initial_weights)
@@ -143,15 +135,10 @@ def train(run: Run) -> list[Row]:
         check_vocabulary(model, run.tokenizer.get_vocab_size(), run.model)
         loss = mean_loss(model, give(run.tokens("dev"), "none"), window=params.window)
     numbers = {
-        **dict.fromkeys((*LOSSES, "steps", "best_step", "skipped_steps", "seconds_per_step")),
         "parameters": model.count_parameters(),
-        "tokens_seen": None,
         **dict.fromkeys(("dev_loss_on", "dev_loss_off", "best_dev_loss"), loss),
-        "seconds_validation_step": None,
         "seconds_total": time.time() - started,
-        "tokens_per_second": None,
         "device": str(model.device),
-        "processes": 1,
         "threads": run.params.run.threads,
     }
     return list_rows(numbers, run.entry)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -31,14 +31,13 @@ from entity_transformers.encode.reader import Reading, batch_by_length, read_win
 from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
 from entity_transformers.kinds import KINDS
 from entity_transformers.models import pretrained
-from entity_transformers.models.base import Batch, list_weights
-from entity_transformers.models.gpt2 import inputs
-from entity_transformers.models.gpt2e.adapter import add_entity_attention
-from entity_transformers.models.gpt2e.hooks import find_blocks
+from entity_transformers.models.base import Batch
+from entity_transformers.models.folders import list_weights
+from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_blocks
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.step import Row, Run
-from entity_transformers.train.entry import LOSSES, list_rows, name_state
+from entity_transformers.train.entry import list_rows, name_state
 from entity_transformers.train.progress import CURVE_COLUMNS
 
 ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
@@ -55,7 +54,6 @@ class PretrainedE(pretrained.PretrainedLM):
 
     def __init__(self, module: Any, facts: dict[str, Any]) -> None:
         super().__init__(module)
-        self.kind = KINDS["pretrained-entities"]  # type: ignore[misc]
         self.facts = facts
         self.memory_write = facts["memory_write"]
         adapt(module, facts)
@@ -70,10 +68,18 @@ class PretrainedE(pretrained.PretrainedLM):
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         if batch.entity_ids is None or not self.reads:
-            return self.read(**inputs(batch)), state
-        hidden = self.read(**inputs(batch), entity_ids=batch.entity_ids, memory=state)
+            return self.show_layers(batch), state
+        hidden = self.show_layers(batch, entity_ids=batch.entity_ids, memory=state)
         new = slice(batch.new, None)
         return hidden, state.write(batch.entity_ids[:, new], hidden[:, new], self.memory_write)
+
+    @classmethod
+    def load(cls, folder: Path, dtype: Any = "auto") -> Self:
+        """A saved model: its base, and what was learnt."""
+        base = pretrained.PretrainedLM.load(folder, dtype)
+        found = cls(base.module, read_json(folder / FACTS))
+        found.take(load_file(folder / ADAPTER))
+        return found
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,19 +134,12 @@ def is_matrix(module: Any) -> bool:
     return type(module).__name__ in ("Linear", "Conv1D")
 
 
-def load(folder: Path, dtype: Any = "auto") -> PretrainedE:
-    """A saved model: its base, and what was learnt."""
-    found = PretrainedE(pretrained.load(folder, dtype).module, read_json(folder / FACTS))
-    found.take(load_file(folder / ADAPTER))
-    return found
-
-
 def train(run: Run) -> list[Row]:
     """Train the entry at each of its rates and keep the best on dev: step lm for this kind."""
     started, params, seed = time.time(), run.entry.lm, cast(int, run.seed)
     folder = cast(Path, find_weights(params.initial_weights))
     device = runtime.start(run.params.run.device, run.params.run.threads, seed)
-    base = pretrained.load(folder, getattr(torch, params.precision))
+    base = pretrained.PretrainedLM.load(folder, getattr(torch, params.precision))
     base.to(device).eval()
     pretrained.check_fit(base, run.entry)
     pretrained.check_vocabulary(base, run.tokenizer.get_vocab_size(), run.model)
@@ -170,7 +169,7 @@ def train(run: Run) -> list[Row]:
     for rate in params.learning_rates:
         if not (work / f"{rate:g}.json").is_file():
             torch.manual_seed(seed)
-            model = PretrainedE(pretrained.load(run.folder).module.to(device), facts)
+            model = PretrainedE(pretrained.PretrainedLM.load(run.folder).module.to(device), facts)
             model.eval()
             found = try_rate(model, texts, states, cut, params, rate, seed)
             work.mkdir(parents=True, exist_ok=True)
@@ -183,12 +182,10 @@ def train(run: Run) -> list[Row]:
     write_json(run.folder / FACTS, facts)
     write_csv(run.folder / "curve.csv", best.pop("curve"), CURVE_COLUMNS)
     numbers = {
-        **dict.fromkeys((*LOSSES, "best_step", "skipped_steps", "seconds_validation_step")),
         **{name: value for name, value in best.items() if name != "learning_rate"},
         "best_dev_loss": best["dev_loss_on"],
         "seconds_total": time.time() - started,
         "device": str(device),
-        "processes": 1,
         "threads": run.params.run.threads,
     }
     rows = list_rows(numbers, run.entry)

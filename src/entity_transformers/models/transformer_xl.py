@@ -1,33 +1,45 @@
-"""Transformer-XL (Dai et al., 2019): segment recurrence and relative positions.
+"""Transformer-XL (Dai et al., 2019), segment recurrence and relative positions; and XLNet (Yang et
+al., 2019), a permutation language model on its layers.
 
-The layers are transformers' XLNet's with ``attn_type`` "uni", which are Transformer-XL's. Its model
+The layers are transformers' XLNet's, which with ``attn_type`` "uni" are Transformer-XL's. Its model
 lets every row see all of its memory, so the layers are called here with a mask that ends at the
-begin of each row's document. XLNet's second stream, segments and output bias stay unused.
+begin of each row's document. Segments and the output bias stay unused.
 
-Dimensions: B rows side by side, T tokens, M tokens of memory, L layers, H heads, W width.
+XLNet predicts a token by a query, which knows its place but not its content, from the tokens that
+stand before it in some order. Which order is a matter of masks alone: in training a random one,
+whose last tokens are predicted; from left to right where it is to be a causal model; and none for
+vectors of words, so that every token sees all.
+
+Dimensions: B rows side by side, T tokens, M tokens of memory, P predicted ones, L layers, W width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.nn import functional
 from transformers import XLNetConfig, XLNetLMHeadModel
 
 from entity_transformers.artifacts import read_json
+from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.kinds.params import TransformerXLParams
-from entity_transformers.models.base import Batch, refuse_context
-from entity_transformers.models.folders import ReadByLayer, make, read_folder
+from entity_transformers.kinds.params import XLNetParams
+from entity_transformers.models.base import IGNORED, Batch, State, refuse_context
+from entity_transformers.models.folders import Pretrained
+
+FIRST = -1  # the rank of tokens before all those that are predicted, which see each other
+NAMES = {"uni": "a Transformer-XL", "bi": "an XLNet"}
 
 
 @dataclass(frozen=True)
-class SegmentMemory:
+class SegmentMemory(State):
     """What the latest tokens of B rows left.
 
     hidden  [B, L, M, W]  what each layer was given of them, oldest first
@@ -37,30 +49,9 @@ class SegmentMemory:
     hidden: Tensor
     held: Tensor
 
-    def reset(self, rows: Tensor) -> SegmentMemory:
-        """Nothing held in the rows, bool [B]."""
-        hidden = self.hidden.masked_fill(rows[:, None, None, None], 0.0)
-        return SegmentMemory(hidden, self.held.masked_fill(rows, 0))
-
-    def detach(self) -> SegmentMemory:
-        """Without gradient."""
-        return replace(self, hidden=self.hidden.detach())
-
-    def select(self, rows: Tensor | slice) -> SegmentMemory:
-        """The rows: int64 indices, bool [B] or a slice."""
-        return SegmentMemory(self.hidden[rows], self.held[rows])
-
-    def tensors(self) -> dict[str, Tensor]:
-        """``hidden`` and ``held``, without gradient."""
-        return {"hidden": self.hidden.detach(), "held": self.held}
-
-    def replace(self, tensors: Mapping[str, Tensor]) -> SegmentMemory:
-        """The memory of `tensors`, where this one is."""
-        return SegmentMemory(tensors["hidden"].to(self.hidden), tensors["held"].to(self.held))
-
     def add(self, inputs: Tensor, documents: Tensor) -> SegmentMemory:
         """The memory after a window: ``inputs`` of its layers [B, L, T, W], and ``documents`` int64
-        [B, T], as in `hide`.
+        [B, T], as in `see`.
         """
         tokens, memory = documents.shape[1], self.hidden.shape[2]
         last = documents[:, -1:]
@@ -69,25 +60,34 @@ class SegmentMemory:
         return SegmentMemory(hidden, held.clamp(max=memory))
 
 
-class Weights(nn.Module):
-    """Hands on a layer's output [T, B, W] and attention weights [B, H, T, T], for who watches."""
+class Queries(NamedTuple):
+    """What is asked of a window.
 
-    def forward(self, output: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        return output, weights
+    places  float [P, T, B]: 1 where the query stands; None: query t stands at token t
+    seen    bool [B, T, M + T]: the tokens that a query at each place reads
+    """
+
+    places: Tensor | None
+    seen: Tensor
 
 
-class TransformerXL(ReadByLayer):
+class TransformerXL(Pretrained):
     """An XLNetLMHeadModel that reads from left to right, as the steps see it."""
 
     kind = KINDS["transformer-xl"]
-    context = None
+    of = XLNetLMHeadModel
+    direction = "uni"
+    activation, epsilon = "relu", 1e-5  # those of the paper's program
 
     def __init__(self, module: Any) -> None:
-        self.module, self.width = module, module.config.d_model
-        set_unused_aside(module, permuted=module.config.attn_type == "bi")
+        super().__init__(module)
+        self.context = None
+        set_unused_aside(module, permuted=self.direction == "bi")
         self.memory_tokens = module.config.mem_len
-        self.watched = [Weights() for _ in module.transformer.layer]
-        self._read = read_window
+
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        return self.module.transformer.layer
 
     def start(self, rows: int, entities: int = 0) -> SegmentMemory:
         layers, device = self.module.config.n_layer, self.device
@@ -95,59 +95,147 @@ class TransformerXL(ReadByLayer):
         return SegmentMemory(hidden, torch.zeros(rows, dtype=torch.int64, device=device))
 
     def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
-        refuse_context(batch, "a Transformer-XL")
-        documents = number_documents(batch)
-        hidden, inputs = self._read(
-            self.module.transformer,
-            batch.tokens,
-            state.hidden,
-            hide(documents, state.held, self.memory_tokens),
-            self.watched if self.shown else None,
-            self.recompute and self.module.training,
-        )
-        return hidden, state.add(inputs, documents)
+        ranks = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+        seen = self._see(batch, state, ranks.expand_as(batch.tokens))[1]
+        return self._read(batch, state, seen)
 
-    @property
-    def output_weight(self) -> Tensor:
-        return self.module.lm_loss.weight
+    def _see(self, batch: Batch, state: SegmentMemory, ranks: Tensor) -> tuple[Tensor, Tensor]:
+        """Which tokens a query and a token at each place read, bool [B, T, M + T] each."""
+        documents, valid = number_documents(batch), batch.valid
+        if valid is not None:
+            documents = documents.masked_fill(~valid, -1)
+        return see(documents, state.held, self.memory_tokens, ranks)
 
-    def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
-        """Their weights are those of the window's own tokens; what is missing to 1 goes to the
-        memory.
+    def _read(
+        self,
+        batch: Batch,
+        state: SegmentMemory,
+        seen: Tensor,
+        queries: Queries | None = None,
+        read: int | None = None,
+    ) -> tuple[Tensor, SegmentMemory]:
+        """Final states of the queries [B, P, W], or of the tokens [B, T, W] where nothing is asked
+        (section 2.3, "two-stream attention"), and the memory after the first ``read`` tokens; None:
+        all. ``seen`` bool [B, T, M + T]: what the tokens read.
         """
-        return {"self": self.watched}
-
-
-def read_window(
-    transformer: Any,
-    tokens: Tensor,
-    memory: Tensor,
-    hidden_keys: Tensor,
-    watched: Sequence[nn.Module] | None,
-    recompute: bool,
-) -> tuple[Tensor, Tensor]:
-    """Final hidden states [B, T, W] of tokens [B, T], and what each layer was given [B, L, T, W].
-
-    ``memory`` [B, L, M, W] as in `SegmentMemory`; ``hidden_keys`` as `hide` gives them;
-    ``watched``: a module per layer that is given its weights; ``recompute``: layers are computed
-    again in the backward pass.
-    """
-    window, kept = tokens.shape[1], memory.shape[2]
-    states = transformer.dropout(transformer.word_embedding(tokens.T))
-    # one row for all, as in the paper's program, where XLNet's model has one per row
-    places = transformer.relative_positional_encoding(window, kept + window, device=tokens.device)
-    places = transformer.dropout(places)
-    inputs = []
-    for index, layer in enumerate(transformer.layer):
-        inputs.append(states)
-        earlier = memory[:, index].transpose(0, 1)
-        given = (states, None, hidden_keys, None, places, None, earlier, None, watched is not None)
-        states, _, *weights = (
-            checkpoint(layer, *given, use_reentrant=False) if recompute else layer(*given)
+        refuse_context(batch, NAMES[self.direction])
+        transformer, (rows, window) = self.module.transformer, batch.tokens.shape
+        states = transformer.dropout(transformer.word_embedding(batch.tokens.T))
+        # one row for all, as in the paper's program, where transformers' model has one per row
+        distances = transformer.relative_positional_encoding(
+            window, self.memory_tokens + window, device=self.device
         )
-        if watched is not None:
-            watched[index](states, weights[0][:, kept:].permute(2, 3, 0, 1))
-    return transformer.dropout(states).transpose(0, 1), torch.stack(inputs).permute(2, 0, 1, 3)
+        distances = transformer.dropout(distances).to(states.dtype)
+        asked, places, hidden_from_asked = None, None, None
+        if queries is not None:
+            places, hidden_from_asked = queries.places, hide(queries.seen, states)
+            count = window if places is None else len(places)
+            asked = transformer.dropout(transformer.mask_emb.expand(count, rows, -1))
+        inputs, hidden_from_states = [], hide(seen, states)
+        for index, layer in enumerate(self.parts):
+            inputs.append(states)
+            earlier = state.hidden[:, index].transpose(0, 1)
+            masks = hidden_from_states, hidden_from_asked
+            states, asked = layer(states, asked, *masks, distances, None, earlier, places)[:2]
+        found = transformer.dropout(states if asked is None else asked)
+        left = torch.stack(inputs).permute(2, 0, 1, 3)[:, :, :read]
+        return found.transpose(0, 1), state.add(left, number_documents(batch)[:, :read])
+
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        lm = entry.lm
+        memory = lm.window if lm.memory_tokens is None else lm.memory_tokens
+        return XLNetConfig(
+            vocab_size=vocabulary,
+            d_model=lm.width,
+            n_layer=lm.layers,
+            n_head=lm.heads,
+            d_inner=4 * lm.width,
+            dropout=lm.dropout,
+            mem_len=memory,
+            # with a mem_len of 0 transformers would keep everything
+            use_mems_eval=memory > 0,
+            use_mems_train=memory > 0,
+            bos_token_id=end,
+            eos_token_id=end,
+            pad_token_id=end,
+            attn_type=cls.direction,
+            ff_activation=cls.activation,
+            layer_norm_eps=cls.epsilon,
+        )
+
+    @classmethod
+    def check_type(cls, folder: Path, expected: Collection[str]) -> None:
+        super().check_type(folder, expected)
+        found = read_json(folder / "config.json").get("attn_type", "bi")
+        if found != cls.direction:
+            raise ValueError(
+                f"{folder}: an XLNet with attn_type {found!r}, expected {cls.direction!r} of"
+                f" {NAMES[cls.direction]}: name another folder"
+            )
+
+
+class XLNet(TransformerXL):
+    """An XLNetLMHeadModel as the steps see it: `encode` is from left to right, `encoder` reads both
+    sides.
+    """
+
+    kind = KINDS["xlnet"]
+    objective = "permuted"
+    direction = "bi"
+    activation, epsilon = "gelu", 1e-12
+    from_both_sides = False
+
+    def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
+        if self.from_both_sides:
+            ranks = torch.full_like(batch.tokens, FIRST)
+            return self._read(batch, state, self._see(batch, state, ranks)[1])
+        window = batch.tokens.shape[1]
+        # the query after the last token needs a place, at which a token stands that none reads
+        longer = replace(
+            batch,
+            tokens=functional.pad(batch.tokens, (0, 1)),
+            begins=None if batch.begins is None else functional.pad(batch.begins, (0, 1)),
+        )
+        ranks = torch.arange(window + 1, device=batch.tokens.device).expand_as(longer.tokens)
+        # each query reads what the token before it reads: of that one's document, if a new begins
+        own = self._see(longer, state, ranks)[1]
+        seen = own.roll(1, dims=1)
+        seen[:, 0] = seen[:, 1]  # nobody asks for the first, but its softmax wants something
+        hidden, state = self._read(longer, state, own, Queries(None, seen), read=window)
+        return hidden[:, 1:], state
+
+    def encoder(self, layers: bool = False) -> Self:
+        """Its vectors are of tokens that see all of their window."""
+        made = copy(self)
+        made.from_both_sides = True
+        return made
+
+    def draw(self, window: Window, params: XLNetParams, generator: np.random.Generator) -> Window:
+        firsts = window.positions == 0
+        chosen = choose_spans(~firsts, params.partial_prediction, params.longest_span, generator)
+        order = np.where(chosen, generator.random(chosen.shape), 2.0).argsort(1).argsort(1)
+        targets = np.where(chosen, window.tokens, IGNORED)
+        return replace(window, targets=targets, more={"ranks": np.where(chosen, order, FIRST)})
+
+    def sum_losses(
+        self,
+        batch: Batch,
+        targets: Tensor,
+        state: SegmentMemory,
+        share: float,
+        params: XLNetParams,
+    ) -> tuple[Tensor, SegmentMemory]:
+        """Nats of the tokens that are predicted, each after those before it in its order."""
+        ranks = batch.more["ranks"]
+        # rows predict different numbers of tokens: spare queries ask for one that does not count
+        count = max(1, int((ranks != FIRST).sum(1).max()))
+        columns = (-ranks).argsort(1)[:, :count]
+        seen, own = self._see(batch, state, ranks)
+        places = functional.one_hot(columns, batch.tokens.shape[1]).permute(1, 2, 0)
+        queries = Queries(places.to(self.module.dtype), seen)
+        hidden, state = self._read(batch, state, own, queries)
+        return self.nats(hidden, targets.gather(1, columns)).sum(), state
 
 
 def number_documents(batch: Batch) -> Tensor:
@@ -156,18 +244,54 @@ def number_documents(batch: Batch) -> Tensor:
     return begins.cumsum(1)
 
 
-def hide(documents: Tensor, held: Tensor, memory: int) -> Tensor:
-    """Float32 [T, M + T, B, 1]: 1 where a query does not see a key, which is later or of another
-    document; else 0.
+def see(documents: Tensor, held: Tensor, memory: int, ranks: Tensor) -> tuple[Tensor, Tensor]:
+    """Which tokens a query, and which a token reads at each place, bool [B, T, M + T] each: those
+    of its document with a lower rank, the token itself as well, and what the memory holds of it.
+    Those of rank -1 read each other.
 
-    ``documents`` int64 [B, T]: 0 in the document that the memory is of, then 1, 2, ...; ``held``
-    int64 [B]: how many of the memory's ``memory`` latest tokens are of it.
+    ``documents`` int64 [B, T]: 0 in the document that the memory is of, then 1, 2, ..., -1 for
+    padding; ``held`` int64 [B]: how many of the memory's ``memory`` latest tokens are of it;
+    ``ranks`` int64 [B, T]: the order.
     """
     ages = torch.arange(memory, 0, -1, device=held.device)
     remembered = (documents == 0)[:, :, None] & (ages <= held[:, None])[:, None]
-    within = (documents[:, :, None] == documents[:, None]).tril()
-    seen = torch.cat([remembered, within], dim=2)
-    return (~seen).float().permute(1, 2, 0)[..., None]
+    together = documents[:, :, None] == documents[:, None]
+    earlier = (ranks[:, None] < ranks[:, :, None]) | (ranks[:, None] == FIRST)
+    itself = torch.eye(ranks.shape[1], dtype=torch.bool, device=ranks.device)
+    return (
+        torch.cat([remembered, together & earlier], dim=2),
+        torch.cat([remembered, together & (earlier | itself)], dim=2),
+    )
+
+
+def hide(seen: Tensor, like: Tensor) -> Tensor:
+    """As transformers' layers want it: [P, M + T, B, 1], 1 where nothing is seen; the dtype of
+    ``like``.
+    """
+    return (~seen).to(like.dtype).permute(1, 2, 0)[..., None]
+
+
+def choose_spans(
+    text: np.ndarray, partial: float, longest: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Which tokens are predicted, bool [B, T]: each run of ``text`` (bool [B, T]) is cut into
+    contexts of K L tokens, L of 1 ... ``longest`` and K = ``partial``, and a span of L is taken of
+    each (section 3.1); of the n tokens that are left at its end n / K, rounded at random.
+    """
+    chosen = np.zeros_like(text)
+    for row, allowed in enumerate(text):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], allowed.astype(np.int8), [0]])))
+        for start, end in edges.reshape(-1, 2):
+            while start < end:
+                wanted = int(generator.integers(1, longest + 1))
+                context = round(partial * wanted)
+                if context > end - start:
+                    context = end - start
+                    wanted = min(context, int(context / partial + generator.random()))
+                first = start + generator.integers(0, context - wanted + 1)
+                chosen[row, first : first + wanted] = True
+                start += context
+    return chosen
 
 
 def set_unused_aside(module: Any, permuted: bool = False) -> None:
@@ -184,75 +308,3 @@ def set_unused_aside(module: Any, permuted: bool = False) -> None:
         zeros = torch.zeros_like(getattr(owner, name).data)
         delattr(owner, name)
         owner.register_buffer(name, zeros)
-
-
-def build_config(entry: ModelEntry, vocabulary: int, end: int) -> XLNetConfig:
-    """The transformers config; ``end`` is the id of ``<|endoftext|>``."""
-    return XLNetConfig(
-        **shape(entry.lm, vocabulary, end),
-        attn_type="uni",
-        ff_activation="relu",  # the paper's program's, as the epsilon
-        layer_norm_eps=1e-5,
-    )
-
-
-def shape(lm: TransformerXLParams, vocabulary: int, end: int) -> Mapping[str, Any]:
-    """What a config of a model with relative positions and a memory has."""
-    memory = lm.window if lm.memory_tokens is None else lm.memory_tokens
-    return {
-        "vocab_size": vocabulary,
-        "d_model": lm.width,
-        "n_layer": lm.layers,
-        "n_head": lm.heads,
-        "d_inner": 4 * lm.width,
-        "dropout": lm.dropout,
-        "mem_len": memory,
-        # with a mem_len of 0 transformers would keep everything
-        "use_mems_eval": memory > 0,
-        "use_mems_train": memory > 0,
-        "bos_token_id": end,
-        "eos_token_id": end,
-        "pad_token_id": end,
-    }
-
-
-def build(entry: ModelEntry, vocabulary: int, end: int, seed: int) -> TransformerXL:
-    """A Transformer-XL with random weights from ``seed``, or those of ``initial_weights``; weights
-    of another shape raise ValueError.
-    """
-    return TransformerXL(build_module(entry.lm, build_config(entry, vocabulary, end), seed))
-
-
-def load(folder: Path) -> TransformerXL:
-    """A saved Transformer-XL in float32; none saved there: FileNotFoundError."""
-    return TransformerXL(load_module(folder, "uni"))
-
-
-def build_module(lm: TransformerXLParams, config: XLNetConfig, seed: int) -> Any:
-    """transformers' model with random weights from ``seed``, or those of ``initial_weights``;
-    weights of another shape or ``attn_type`` raise ValueError.
-    """
-    module = make(XLNetLMHeadModel, config, seed, lm.initial_weights)
-    if lm.initial_weights is not None:
-        check_direction(Path(lm.initial_weights), config.attn_type)
-    return module
-
-
-def load_module(folder: Path, attn_type: str) -> Any:
-    """transformers' saved model; one of another ``attn_type`` raises ValueError."""
-    module = read_folder(folder, XLNetLMHeadModel)
-    check_direction(folder, attn_type)
-    return module
-
-
-def check_direction(folder: Path, expected: str) -> None:
-    """ValueError for a saved XLNet of another ``attn_type``: a Transformer-XL's is "uni", an XLNet
-    proper, which reads in both directions, has "bi".
-    """
-    names = {"uni": "a Transformer-XL", "bi": "an XLNet"}
-    found = read_json(folder / "config.json").get("attn_type", "bi")
-    if found != expected:
-        raise ValueError(
-            f"{folder}: an XLNet with attn_type {found!r}, expected {expected!r} of"
-            f" {names[expected]}: name another folder"
-        )

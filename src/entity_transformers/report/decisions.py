@@ -173,13 +173,13 @@ def say_decisions(results: Results) -> tuple[str, ...]:
     """What the decisions cost and save each model."""
     sentences, split = [], results.split(DECISIONS)
     for model in results.measured(DECISIONS):
-        plain, told, *costs = (
+        plain, given, *costs = (
             results.statistic(model, at(DECISIONS, "loss", split, part=part)).mean or math.nan
             for part in (PLAIN, TOLD, *GIVEN)
         )
         sentences.append(
-            f"{write_label(model)}: if EntityNLM's decisions are given, its words cost"
-            f" {Number(told, 3)} instead of {Number(plain, 3)} nats per token, and the decisions"
+            f"{write_label(model)}: given EntityNLM's decisions, its words cost"
+            f" {Number(given, 3)} instead of {Number(plain, 3)} nats per token, and the decisions"
             f" {Number(math.fsum(costs), 3)}."
         )
     return tuple(sentences)
@@ -209,7 +209,7 @@ TOKENS = Pivot(
     ),
     note=(
         "Nats per token. Nobody tells: a word's probability is the exact sum over both ways, and"
-        " the entities so far are what the model itself has taken for mentions. Only these, the"
+        " the entities so far are what the model itself takes for mentions. Only these, the"
         " model's own and those with a learnt vector (trained as long, with as many trials) are of"
         " the words alone. Told: whether the word itself is in a mention is given, as the published"
         " code of SetLM's first author scores words; this is no language model's probability."

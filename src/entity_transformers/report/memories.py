@@ -70,17 +70,18 @@ def count_bytes(results: Results, side: Place) -> float:
     """The bytes of what a model remembers beyond its window, the mean over documents at their ends:
     float32 states and int32 numbers. A recent token is a state and its number. A pointer's entity
     is a state, its forms' tokens, when it was seen last and how often; beside them are the latest
-    tokens, which are not known yet. Entity attention under a pointer keeps another state of each.
+        tokens, which are not known yet.
+
     """
     lm: Any = side["model"].lm
     found = 4.0 * side["size"] * (lm.width + 1)
-    if side["labels"] == "none" or getattr(lm, "entity_output", "none") != "pointer":
+    if side["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
     entities = results.statistic(side["model"], key_of({**side, "measure": "entities"})).mean or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
-    attended = 4 * lm.width if hasattr(lm, "entity_input") else 0
+
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
-    return found + entities * (entity + attended) + waiting
+    return found + entities * entity + waiting
 
 
 def subtract_loss(results: Results, ours: Place, theirs: Place | None, scope: str = "all") -> Cell:
@@ -232,14 +233,14 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     ours = lagged.pop(results.proposed)
     others = [_baseline(results, ours)] if results.baseline else []
     others += sorted(lagged.values(), key=lambda side: read_loss(results, side))[:1]
-    said = []
+    sentences = []
     for side in (ours, *others):
         which = "with lagged" if side["labels"] == "lagged" else "without"
         text = f"{write_label(side['model'])} {which} labels {Number(read_loss(results, side), 4)}"
         cell = subtract_loss(results, ours, side)
         verdict = f" ({cell}: {name_difference(cell.interval)})" if isinstance(cell, Number) else ""
-        said.append(text + verdict)
-    return (f"Nats per token: {'; '.join(said)}.",)
+        sentences.append(text + verdict)
+    return (f"Nats per token: {'; '.join(sentences)}.",)
 
 
 def list_gains(results: Results, ours: Place, theirs: Place) -> dict[float, float]:
@@ -335,18 +336,18 @@ def say_capacity(results: Results) -> tuple[str, ...]:
     """The model under test against each cache around the baseline, with the heaviest memory of no
     more bytes: no loss is looked at to choose it.
     """
-    ours, said = results.proposed, []
+    ours, gains = results.proposed, []
     sides = [] if ours is None else list_sides(results, "capacity", ours)
     for size, recent in list_recent(results).items():
         fits = [side for side in sides if _as_heavy(results, side) == recent]
         if fits:
             most = max(fits, key=lambda side: count_bytes(results, side))
             entries = f"({most['rows']:,} entities, {most['size']:,} tokens)"
-            said.append(f"{subtract_loss(results, most, recent)} against {size:,} {entries}")
-    if ours is None or not said:
+            gains.append(f"{subtract_loss(results, most, recent)} against {size:,} {entries}")
+    if ours is None or not gains:
         return ()
-    told = "; ".join(said)
-    return (f"In no more bytes than recent tokens alone, {write_label(ours)} has {told}.",)
+    name = write_label(ours)
+    return (f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}.",)
 
 
 def _share(side: Place) -> float:

@@ -152,7 +152,7 @@ TABLE2 = Pivot(
 
 
 def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
-    """The controls that a verdict on entities needs, by what is said of one that is missing: the
+    """The controls that a verdict on entities needs, by what a missing one is called: the
     proposed kind without labels and with shuffled ones, and another kind with as many parameters.
     Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
     baseline is the one without labels and of as many parameters.
@@ -300,8 +300,8 @@ BY_CLASS = Pivot(
         " entity, in a later mention."
     ),
     note=(
-        "A gold label on a first mention tells that the entity will come back, and later mentions"
-        " are read with labels that a reader would have to find: compare entities off, and the"
+        "A gold label on a first mention reveals that the entity will come back, and later mentions"
+        " are read with labels that a reader would have to infer: compare entities off, and the"
         " controls, before crediting the memory."
     ),
 )
@@ -422,8 +422,8 @@ def draw_classes(results: Results) -> Figure | None:
             bar = number and Bar(_name(model, given), number, colours[model.name], hollow)
             bars.append(bar or None)
         own = results.statistic(base, at(split, "off", "perplexity", class_=name)).mean
-        said = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(own, 1)}"
-        panels.append(Rows(said, bars))
+        heading = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(own, 1)}"
+        panels.append(Rows(heading, bars))
     without = f"{write_scored(base)}{' without entities' if has_entities(base) else ''}"
     label = f"Nats per token more or less than {without} ({split})"
     return draw_intervals(panels, label, MARGIN, log=True)

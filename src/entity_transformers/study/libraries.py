@@ -22,7 +22,6 @@ EXTRAS = {
     "snakemake": "pipeline",
     "spacy": "annotate",
     "stanza": "stanza",
-    "tensorboard": "tensorboard",
     "threadpoolctl": "pipeline",
     "tqdm": "pipeline",
 }

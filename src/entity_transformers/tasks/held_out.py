@@ -38,5 +38,5 @@ def mean_objective(model: LanguageModel, corpus: AlignedCorpus, params: LmParams
     plan = WindowPlan(corpus, streams=streams, window=params.window, windows=count, seed=SEED)
     windows = [show_window(model, plan, index, params, SEED) for index in range(count)]
     start = model.start(streams, plan.rows)
-    loss, _, _ = OwnLosses(model, params)(windows, slice(None), start, None)
+    loss, _, _ = OwnLosses(model, params)(windows, slice(None), start)
     return loss.item() / max(1, sum(map(count_targets, windows)))

@@ -182,14 +182,12 @@ def name_condition(entry: ModelEntry) -> str:
     """
     if split_layer(entry.labels)[0] == "lagged":
         return "lagged"
-    # a kind that reads entities at its output alone has no input to be given them at
-    lags = points(entry) and getattr(entry.lm, "entity_input", "lagged") == "lagged"
-    return "lagged" if lags else "given"
+    return "lagged" if points(entry) else "given"
 
 
 def points(entry: ModelEntry) -> bool:
     """Does it copy from a memory of entities that its labels name?"""
-    return getattr(entry.lm, "entity_output", "none") == "pointer" and entry.labels != "none"
+    return entry.lags and entry.labels != "none"
 
 
 def read_document(

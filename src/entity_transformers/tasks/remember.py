@@ -1,5 +1,5 @@
 """A text goes in, its entities are found as it is read, and a model with an entity pointer of its
-own (kinds gpt2-pointer and gpt2e-pointer) writes on.
+own (kind gpt2-pointer) writes on.
 
 What is written is read like the rest: its words go through the resolver, and a mention enters the
 memory once it is known, as late as the model's labels lag.
@@ -22,7 +22,7 @@ from entity_transformers.corpus.alignment import align_split, find_end, word_lab
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.models.base import Batch
-from entity_transformers.models.pointer.lm import GPT2Pointer
+from entity_transformers.models.pointer.model import GPT2Pointer
 from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.tasks.mentions import Mention, find_mentions
 
@@ -143,7 +143,7 @@ class EntityReader:
                 self.windows.append((given, left))
             state = self.windows[index][1].grow(room)
         hidden, _ = self.model.encode(self._batch(last, len(labels), labels), state)
-        said = self.model.log_probabilities(hidden[0, -1])
+        said = self.model.logits(hidden[0, -1]).log_softmax(-1)
         alone = hidden[0, -1, : self.model.width] @ self.model.output_weight.T
         return said.exp().float().cpu(), alone.float().softmax(-1).cpu()
 

@@ -52,14 +52,15 @@ class CheckpointStore:
         for leftover in folder.glob(".*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
-    def save(self, step: int, snapshot: Snapshot, kind: str = "step") -> None:
-        """Write the snapshot of ``step``; of kind ``step`` only the newest ``keep`` are kept. One
-        that is there stays as it is.
+    def save(self, step: int, snapshot: Snapshot) -> None:
+        """Write the snapshot of ``step``, and drop all but the newest ``keep``. One that is there
+        stays as it is.
 
         Its bytes have reached the disk before it gets its name.
         """
-        self._forget_damaged()
-        folder = self.folder / f"{kind}-{step:09d}"
+        self._remove(self._damaged)
+        self._damaged = []
+        folder = self.folder / f"step-{step:09d}"
         if not folder.exists():
             with atomic_folder(folder) as temporary:
                 whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
@@ -67,16 +68,7 @@ class CheckpointStore:
                 write_json(temporary / VALUES, {"run": self.run, **vars(snapshot.progress)})
                 write_record(temporary, (TENSORS, VALUES))
                 sync(temporary)
-        if kind == "step":
-            self._remove(self._folders(kind)[: -self.keep])
-
-    def keep_best(self, step: int | None) -> None:
-        """Drop every snapshot of kind ``best`` but that of ``step``; called once a snapshot that
-        names it has been written or read.
-        """
-        self._remove(
-            folder for folder in self._folders("best") if folder.name != f"best-{step or 0:09d}"
-        )
+        self._remove(self._folders()[: -self.keep])
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot that can be read, or None before the first; a damaged one is logged,
@@ -84,11 +76,11 @@ class CheckpointStore:
 
         Where there are some and none can be read: TrainingError.
         """
-        for folder in reversed(self._folders("step")):
+        for folder in reversed(self._folders()):
             try:
                 return self._read(folder)
             except DAMAGED as error:
-                log.warning("%s can't be used (%s): trying the one before it", folder, error)
+                log.warning("%s cannot be used (%s): trying the one before it", folder, error)
                 self._damaged.append(folder)
         if self._damaged:
             raise TrainingError(
@@ -97,33 +89,12 @@ class CheckpointStore:
             )
         return None
 
-    def best(self, step: int) -> Snapshot:
-        """The snapshot of kind ``best`` of ``step``; TrainingError where there is none or it is
-        damaged.
-        """
-        folder = self.folder / f"best-{step:09d}"
-        try:
-            return self._read(folder)
-        except DAMAGED as error:
-            raise TrainingError(
-                f"{folder} can't be read ({error}): delete {self.folder} to train again from the"
-                " start"
-            ) from error
-
-    def has_best(self, step: int | None) -> bool:
-        """Are the weights of ``step`` here?"""
-        return step is not None and (self.folder / f"best-{step:09d}").exists()
-
-    def _folders(self, kind: str) -> list[Path]:
-        return sorted(self.folder.glob(f"{kind}-*"))
+    def _folders(self) -> list[Path]:
+        return sorted(self.folder.glob("step-*"))
 
     def _remove(self, folders: Iterable[Path]) -> None:
         for folder in folders:
             shutil.rmtree(folder)
-
-    def _forget_damaged(self) -> None:
-        self._remove(self._damaged)
-        self._damaged = []
 
     def _read(self, folder: Path) -> Snapshot:
         tensors = load_file(check(folder / TENSORS))
@@ -166,9 +137,7 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor
     for name, tensor in unpack("optimizer", tensors).items():
         index, key = name.split("/")
         state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict(
-        {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
-    )
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:

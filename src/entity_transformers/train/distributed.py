@@ -71,31 +71,23 @@ class World:
         """Around a forward and backward pass of what `wrap` gave: are gradients exchanged ``now``,
         or is more still added to them?
         """
-        return (
-            contextlib.nullcontext() if now or self.size == 1 else self.accelerator.no_sync(module)
-        )
+        alone = now or self.size == 1
+        return contextlib.nullcontext() if alone else self.accelerator.no_sync(module)
 
     def gather(self, tensor: Tensor) -> Tensor:
         """All processes' tensors [n, ...] of one shape, one after another: [n * size, ...]."""
         return tensor if self.size == 1 else self.accelerator.gather(tensor)
 
-    def sum(self, tensor: Tensor) -> Tensor:
-        """The sum of all processes' tensors of one shape."""
-        return tensor if self.size == 1 else self.accelerator.reduce(tensor, "sum")
-
-    def sum_number(self, value: float) -> float:
+    def sum(self, value: float) -> float:
         """The sum of all processes' numbers, in float64."""
-        return (
-            value
-            if self.size == 1
-            else float(
-                self.sum(torch.tensor([value], dtype=torch.float64, device=self.accelerator.device))
-            )
-        )
+        if self.size == 1:
+            return value
+        own = torch.tensor([value], dtype=torch.float64, device=self.accelerator.device)
+        return float(self.accelerator.reduce(own, "sum"))
 
     def any(self, flag: bool) -> bool:
         """Is ``flag`` set in any process? All get the same answer."""
-        return flag if self.size == 1 else self.sum_number(float(flag)) > 0
+        return self.sum(float(flag)) > 0
 
     def wait(self) -> None:
         """Go on when all processes have come here."""
@@ -183,16 +175,10 @@ def joined_world(device: str) -> Iterator[World]:
 def _pick_device(device: str, size: int, local_rank: int) -> str:
     if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
         return "cpu"
-    count = torch.cuda.device_count()
-    if device.startswith("cuda:"):
+    if device.startswith("cuda:") or local_rank >= torch.cuda.device_count():
         raise ValueError(
-            f"run.device is {device!r}, but {size} processes need one device each: set it to cuda,"
-            " auto or cpu"
-        )
-    if local_rank >= count:
-        raise ValueError(
-            f"run.device is {device!r}, but process {local_rank} of this machine has none of its"
-            f" {count} CUDA devices left"
+            f"run.device is {device!r}, but {size} processes need one CUDA device each of the"
+            f" {torch.cuda.device_count()} here: start fewer, or set it to cuda, auto or cpu"
         )
     return f"cuda:{local_rank}"
 

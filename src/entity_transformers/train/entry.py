@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -10,12 +12,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import copy_file, read_json, write_json
-from entity_transformers.corpus.alignment import find_end
+from entity_transformers.artifacts import copy_file, read_json, read_text, write_json
+from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.base import LanguageModel, list_weights
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.folders import list_weights
 from entity_transformers.models.registry import build_model
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
@@ -23,11 +26,9 @@ from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.cost import read_cost
-from entity_transformers.train.curve import Board, CurveFile, show
 from entity_transformers.train.distributed import World, joined_world, launch
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
-from entity_transformers.train.progress import CurveRow
+from entity_transformers.train.progress import CurveFile, CurveRow
 from entity_transformers.train.state import finish, hold, is_whole
 from entity_transformers.train.streams import memory_errors
 
@@ -42,26 +43,16 @@ def train_model(run: Run) -> list[Row]:
     """Train one model, or finish, or restore it: its state lies below work/lm under the digest of
     all that it depends on. The files go into the run's folder; returned are its numbers, none in a
     process of torchrun other than the first.
-
-    With ``run.tensorboard`` the curve is also written there, below MODEL/SEED; that changes no
-    result.
     """
     launch(run.processes)
-    params, entry, seed = run.params, run.entry, cast(int, run.seed)
-    weights = find_weights(find_path(entry.lm.initial_weights))
-    key = name_state(run, weights)
-    state, stopped = run.work / key, None
-    with joined_world(params.run.device) as world:
-        board = None
-        if run.tensorboard is not None and world.main:
-            board = Board(run.tensorboard / run.model / str(seed))
+    weights = find_weights(find_path(run.entry.lm.initial_weights))
+    state, stopped = run.work / name_state(run, weights), None
+    with joined_world(run.params.run.device) as world:
         if world.any(not is_whole(state, OUTPUTS)):
             with hold(state, world):
-                begin = starting_from(entry, weights)
-                stopped = _train(run, begin, state, world, board)
+                stopped = _train(run, starting_from(run.entry, weights), state, world)
         elif world.main:
             log.info("finished before: restored from %s", state)
-            show(board, CurveFile(state / "curve.csv").read())
         for name in MODEL if world.main and stopped is None else ():
             copy_file(state / name, run.folder / name)
         world.wait()
@@ -87,26 +78,26 @@ def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
-def _train(
-    run: Run, entry: ModelEntry, state: Path, world: World, board: Board | None
-) -> TrainingStopped | None:
+def _train(run: Run, entry: ModelEntry, state: Path, world: World) -> TrainingStopped | None:
     """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals
     stop it after a step.
     """
-    report = log.info if world.main else log.debug
-    curve = CurveFile(state / "curve.csv")
-
-    def write_row(index: int, row: CurveRow) -> None:
-        curve.write_row(index, row)
-        show(board, [row])
-
+    report, curve = log.info if world.main else log.debug, CurveFile(state / "curve.csv")
+    held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
+    held_out = held_out.head(entry.lm.validation_documents)
     try:
         with caught_signals() as caught:
-            training, held_out = _start_training(run, entry, state, world, write_row)
-            show(board, _rows_so_far(curve, training))
+            training = _start_training(run, entry, state, world, held_out, curve.write_row)
+            rows, count = len(curve.read()), training.progress.curve_rows
+            if world.main and rows < count:
+                raise TrainingError(
+                    f"{curve.path} has {rows} rows, its checkpoint {count}: delete {state} to train"
+                    " again"
+                )
             training.run(caught)
             if world.main:
-                _write_outputs(training, run.params, entry, state, held_out)
+                tokens = len(held_out.tokens) - len(held_out)
+                _write_outputs(training, run.params, entry, state, tokens)
     except TrainingStopped as stop:
         report("%s", stop)
         return stop
@@ -120,11 +111,17 @@ def _start_training(
     entry: ModelEntry,
     state: Path,
     world: World,
+    held_out: AlignedCorpus,
     write_row: Callable[[int, CurveRow], None],
-) -> tuple[Training, int]:
-    """The training where it stands, and the number of tokens that a validation scores."""
+) -> Training:
+    """The training where it stands."""
     started, report = time.monotonic(), log.info if world.main else log.debug
     params, seed = run.params, cast(int, run.seed)
+    unlabelled = give(held_out, "none")
+
+    def validate(model: LanguageModel, labels: bool) -> float:
+        return measure_held_out(model, held_out if labels else unlabelled, entry.lm)
+
     with memory_errors(f"{entry.name}, its memories and optimizer", world.device):
         model = start_model(run, entry, world)
         report(
@@ -135,16 +132,9 @@ def _start_training(
             model.device,
             world.size,
         )
-        train, dev = (give(run.tokens(split), entry.labels, seed) for split in ("train", "dev"))
-        held_out = dev.head(entry.lm.validation_documents)
-        unlabelled = give(held_out, "none")
-
-        def validate(model: LanguageModel, labels: bool) -> float:
-            return measure_held_out(model, held_out if labels else unlabelled, entry.lm)
-
-        training = Training(
+        return Training(
             model,
-            train,
+            give(run.tokens("train"), entry.labels, seed),
             validate,
             entry.lm,
             seed,
@@ -156,20 +146,6 @@ def _start_training(
             world=world,
             started=started,
         )
-    return training, len(held_out.tokens) - len(held_out)
-
-
-def _rows_so_far(curve: CurveFile, training: Training) -> list[CurveRow]:
-    """The curve up to the training's snapshot; TrainingError where rows are missing, which nothing
-    else holds.
-    """
-    rows, count = curve.read(), training.progress.curve_rows
-    if training.world.main and len(rows) < count:
-        raise TrainingError(
-            f"{curve.path} has {len(rows)} rows, its checkpoint {count}: delete {curve.path.parent}"
-            " to train again"
-        )
-    return rows[:count]
 
 
 def start_model(run: Run, entry: ModelEntry, world: World) -> LanguageModel:
@@ -224,7 +200,7 @@ def _count(training: Training, params: Any, held_out: int, total: float) -> dict
     }
 
 
-MACHINE = ("device", "processes", "threads")
+MACHINE = {"device": "cpu", "processes": 1, "threads": 1}
 LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
     # over the interval before the weights scored, dropout on
     "train_loss": ("loss", {"split": "train"}),
@@ -232,18 +208,24 @@ LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
     "dev_loss_off": ("loss", {"split": "dev", "entities": "off"}),
     "best_dev_loss": ("best_loss", {"split": "dev"}),
 }
+NUMBERS = (
+    *("parameters", "steps", "tokens_seen", *LOSSES, "best_step", "skipped_steps"),
+    *("seconds_per_step", "tokens_per_second", "seconds_validation_step", "seconds_total"),
+)
+COSTS = {"tokens_before": "tokens_seen", "seconds_before": "seconds_total"}
 
 
 def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = "") -> list[Row]:
-    """The rows of a training's numbers. Seconds stand with the machine that they were measured on;
-    losses of another ``objective`` than the next token's under its name, so that no table puts them
-    beside nats per token. What the weights cost that it started from is counted as ``*_before``.
+    """The rows of a training's numbers, None where there is none. Seconds stand with the machine
+    that they were measured on; losses of another ``objective`` than the next token's under its
+    name, so that no table puts them beside nats per token. What the weights cost that it started
+    from is counted as ``*_before``.
     """
-    machine = {name: numbers[name] for name in MACHINE}
+    machine = {name: numbers.get(name, value) for name, value in MACHINE.items()}
     rows: list[Row] = []
     weights = getattr(entry.lm, "initial_weights", None)
     costs = read_cost(None if weights is None else Path(weights))
-    for name, value in {**numbers, **costs}.items():
+    for name, value in {**dict.fromkeys(NUMBERS), **numbers, **costs}.items():
         if name in MACHINE:
             continue
         measure, about = LOSSES.get(name, (name, {}))
@@ -253,3 +235,24 @@ def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = ""
             about = machine
         rows.append({"measure": measure, "value": value, **about})
     return rows
+
+
+def read_numbers(folder: Path | None) -> dict[str, float]:
+    """The numbers of the training that left a model in ``folder``, by measure; none where it does
+    not say them.
+    """
+    if folder is None or not (folder / "rows.csv").is_file():
+        return {}
+    rows = csv.DictReader(io.StringIO(read_text(folder / "rows.csv")))
+    return {row["measure"]: float(row["value"]) for row in rows if row["value"]}
+
+
+def read_cost(weights: Path | None) -> dict[str, float]:
+    """``tokens_before`` and ``seconds_before``: what the model in the folder ``weights`` was
+    trained on, and for how long, all earlier trainings counted in. Empty without weights, and where
+    the folder does not say it.
+    """
+    found = read_numbers(weights)
+    costs = {before: found.get(own, 0) + found.get(before, 0) for before, own in COSTS.items()}
+    costs["tokens_before"] = int(costs["tokens_before"])
+    return {name: cost for name, cost in costs.items() if cost}

@@ -24,7 +24,6 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,
@@ -53,8 +52,7 @@ class Training:
     """One run: the model with its optimizer, memories and progress, on windows that depend on
     (corpus, seed, step) alone.
 
-    ``corpus`` carries the labels that the model learns, of which `LmParams.train_documents` takes a
-    part. ``validate`` gives the model's mean loss
+    ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
     per token on held-out text, with the labels that it is given or without; it is called in
     evaluation mode, by the main process alone: its number then does not depend on how many there
     are, and it is rare. ``store`` must be a folder that all processes see, saved to each
@@ -79,10 +77,10 @@ class Training:
 
     def __post_init__(self) -> None:
         params = self.params
-        self.device = self.model.device
+        self.device, self.best = self.model.device, dict[str, torch.Tensor]()
         self.windows_per_step = params.memory_gradient_windows + 1
         self.plan = WindowPlan(
-            self.corpus.match(params.train_documents),
+            self.corpus,
             streams=params.documents_per_step,
             window=params.window,
             windows=params.steps * self.windows_per_step,
@@ -90,14 +88,11 @@ class Training:
         )
         self.streams = Streams(self.model, self.plan, params, self.world)
         self.optimizer = make_optimizer(self.model.module, params)
-        self.averaging = Averaging(self.model.module, params)
         seed_process(self.seed, self.world.rank, 0)
         # else window by window, in `Streams`
         own = self.model.objective != "causal"
         if params.gradient_checkpointing and (own or self.windows_per_step == 1):
             self.model.checkpoint_activations()
-        if params.attention == "flex" and self.device.type != "cpu":
-            self.model.attend_packed()
         if params.compile != "off":
             self.model.compile(params.compile)
         self._resume()
@@ -130,13 +125,8 @@ class Training:
         late, progress = self._out_of_time(), self.progress
         if self.world.any(bool(caught) or late) and progress.step < self.params.steps:
             self._save()
-            reason = (
-                f"signal {caught[0]}"
-                if caught
-                else f"run.max_minutes {self.max_minutes}"
-                if late
-                else "another process"
-            )
+            reason = f"run.max_minutes {self.max_minutes}" if late else "another process"
+            reason = f"signal {caught[0]}" if caught else reason
             raise TrainingStopped(
                 f"{reason}: saved at step {progress.step} of {self.params.steps}; run again to"
                 " go on"
@@ -154,8 +144,6 @@ class Training:
             raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
         with memory_errors(f"{type(self.optimizer).__name__}'s states", self.device):
             moved = apply_gradients(self.model.module, self.optimizer, progress.step, self.params)
-        if moved:
-            self.averaging.update()
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
@@ -173,8 +161,6 @@ class Training:
             validate or progress.step % max(1, params.validate_every // 10) == 0
         ):
             self._write_curve(validate)
-        if validate and self.averaging.follow(progress.dev_loss_on, self.world):
-            self.log(f"weights are averaged from step {progress.step} on")
         if progress.step % self.checkpoint_every == 0 and not last:
             self._save()
 
@@ -184,15 +170,12 @@ class Training:
             "step": progress.step,
             "tokens": progress.tokens,
             "train_loss": progress.take_train_loss(),
-        }
-        row |= {
             "learning_rate": learning_rate(progress.step - 1, self.params),
             "dev_loss_on": "",
             "dev_loss_off": "",
         }
         if validate:
-            with self.averaging.applied():
-                row |= self._compare()
+            row |= self._compare()
         self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
@@ -202,8 +185,7 @@ class Training:
         progress, on = self.progress, self._validate(labels=True)
         off = self._validate(labels=False) if self.model.can("entities") else on
         if progress.add_validation(on, off) and self.params.final_weights == "best":
-            weights = pack("model", self.model.module.state_dict())
-            self.store.save(progress.step, Snapshot(weights, progress), kind="best")
+            self.best = pack("best", self.model.module.state_dict())
         return {"dev_loss_on": on, "dev_loss_off": off}
 
     def _validate(self, labels: bool) -> float:
@@ -245,7 +227,7 @@ class Training:
         }
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
         tensors |= pack("memory", self.streams.state()) | pack("random", random)
-        return Snapshot(tensors | pack("averaging", self.averaging.state()), replace(self.progress))
+        return Snapshot(tensors | self.best, replace(self.progress))
 
     def _save(self) -> None:
         """All processes give what they hold, the main one writes, and none goes on before that is
@@ -257,21 +239,12 @@ class Training:
         snapshot = self._snapshot()
         if self.world.main:
             self.store.save(self.progress.step, snapshot)
-            self.store.keep_best(self.progress.best_step)
         self.world.wait()
 
     def _resume(self) -> None:
         snapshot = self.store.latest()
         if snapshot is not None:
             self._load(snapshot)
-            if self.params.final_weights == "best" and not self.store.has_best(
-                self.progress.best_step
-            ):
-                # dropped for a better one of after this snapshot, which comes again
-                self.progress.forget_best()
-        if self.world.main:
-            # a later one may not come again: other processes, other numbers
-            self.store.keep_best(self.progress.best_step)
         steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
         if len(set(steps)) > 1:
             raise TrainingError(
@@ -283,8 +256,8 @@ class Training:
         self.progress = snapshot.progress
         self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
-        self.averaging.load_state(unpack("averaging", snapshot.tensors))
         self.streams.load_state(unpack("memory", snapshot.tensors))
+        self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
         random = unpack("random", snapshot.tensors)
         if len(random["cpu"]) == self.world.size:
             set_random_states(
@@ -297,13 +270,10 @@ class Training:
 
     def load_final_weights(self) -> None:
         """Put the weights that the study goes on with into the model: those of the last step, or of
-        the lowest dev loss; averages where they are averaged.
+        the lowest dev loss.
         """
-        best = self.progress.best_step
-        if self.params.final_weights == "best" and best is not None:
-            self.model.module.load_state_dict(unpack("model", self.store.best(best).tensors))
-        else:
-            self.averaging.put()
+        if self.best:
+            self.model.module.load_state_dict(unpack("best", self.best))
 
     def seconds(self) -> float:
         """Seconds of all lives of the run so far; of one that was killed those up to its last

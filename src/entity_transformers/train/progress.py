@@ -1,17 +1,22 @@
-"""Where a training run stands, the rows of its learning curve (figures 2 and 3), and why it can't
+"""Where a training run stands, the rows of its learning curve (figures 2 and 3), and why it cannot
 go on.
 """
 
 from __future__ import annotations
 
+import csv
+import os
 from dataclasses import dataclass
+from pathlib import Path
+
+from entity_transformers.artifacts import write_text
 
 CurveRow = dict[str, float | int | str]
 CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
 
 
 class TrainingError(RuntimeError):
-    """Training can't go on: a loss is not finite, a batch does not fit, a process is gone, or no
+    """Training cannot go on: a loss is not finite, a batch does not fit, a process is gone, or no
     checkpoint can be read.
     """
 
@@ -68,6 +73,33 @@ class Progress:
             self.best_train_loss, self.best_dev_loss_off = self.train_loss, off
         return better
 
-    def forget_best(self) -> None:
-        """No validation so far counts as the best one."""
-        self.best_dev_loss = self.best_step = self.best_train_loss = self.best_dev_loss_off = None
+
+class CurveFile:
+    """The learning curve as CSV, one line at a time; writing row i again drops what came after it
+    (a resumed run).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[CurveRow]:
+        """The rows so far; cells are text."""
+        return list(csv.DictReader(self._lines()))
+
+    def _lines(self) -> list[str]:
+        header = ",".join(CURVE_COLUMNS) + "\n"
+        return (
+            self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            if self.path.exists()
+            else [header]
+        )
+
+    def write_row(self, index: int, row: CurveRow) -> None:
+        """Append ``row`` as row ``index`` (0-based, the header not counted)."""
+        lines = self._lines()
+        if len(lines) != index + 1 or index == 0:
+            write_text(self.path, "".join(lines[: index + 1]))
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n").writerow(row)
+            file.flush()
+            os.fsync(file.fileno())  # a checkpoint that counts the row must not outlive it

@@ -8,11 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from entity_transformers.artifacts import (
-    RECORD,
-    read_json,
-    write_record,
-)
+from entity_transformers.artifacts import RECORD, read_json, write_record
 from entity_transformers.digests import file_digest
 from entity_transformers.train.distributed import World
 
@@ -36,27 +32,25 @@ def is_whole(state: Path, outputs: Sequence[str]) -> bool:
         return False
     try:
         record = read_json(state / RECORD)
-        known = dict(record.get("files", {}))
-    except (ValueError, TypeError):
-        record, known = {"run": state.name}, {}
+    except ValueError:
+        record = {}
+    known = record.get("files", {})
     if record.get("run") != state.name:
-        log.warning("%s: its files are of another training, and are not used", state)
+        log.warning("%s: its files are damaged or of another training, and are not used", state)
         return False
     damaged = [
         name
         for name in outputs
         if not (state / name).exists() or file_digest(state / name) != known.get(name)
     ]
-    if known and "curve.csv" in damaged:
+    if "curve.csv" in damaged:
         raise ValueError(
             f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
             f" {state} to train again"
         )
     if damaged:
         names = ", ".join(damaged)
-        log.warning(
-            "%s: %s not as written: writing all again from the last checkpoint", state, names
-        )
+        log.warning("%s: %s not as written: writing all again", state, names)
     return not damaged
 
 
@@ -85,7 +79,7 @@ def _lock(state: Path, stack: contextlib.ExitStack) -> bool:
         return False
     except OSError as error:
         log.warning(
-            "%s can't be locked (%s): take care that no other run trains in it",
+            "%s cannot be locked (%s): take care that no other run trains in it",
             state,
             error.strerror,
         )

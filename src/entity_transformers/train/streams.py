@@ -17,10 +17,11 @@ from torch.utils.checkpoint import checkpoint
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.models.loss import compute_loss
 from entity_transformers.train.distributed import World
-from entity_transformers.train.kept import KeptStates
-from entity_transformers.train.loss import compute_loss
 from entity_transformers.train.progress import TrainingError
+
+SMALLER = "raise lm.accumulation, set lm.gradient_checkpointing to true, or lower lm.window"
 
 
 class WindowLosses(nn.Module):
@@ -35,22 +36,20 @@ class WindowLosses(nn.Module):
         self.module, self.model, self.recompute = model.module, model, recompute
 
     def forward(
-        self, windows: list[Window], part: slice, state: Any, kept: KeptStates | None
+        self, windows: list[Window], part: slice, state: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
         """Sum of the losses of the streams ``part`` over windows in a row, between which their
         state is handed on, the sum that training minimises where it is another one, and the state
         that the last window leaves.
         """
         read, states = [], []
-        for index, window in enumerate(windows):
-            batch, state = self._start(window, part, state, kept)
+        for window in windows:
+            batch = self._batch(window, part)
             hidden, state = (
                 checkpoint(self.model.encode, batch, state, use_reentrant=False)
                 if self.recompute
                 else self.model.encode(batch, state)
             )
-            if kept is not None:
-                kept.take(state, index, part)
             states.append(state)
             read.append(hidden)
         targets = self._tensor(np.concatenate([window.targets[part] for window in windows]))
@@ -61,36 +60,28 @@ class WindowLosses(nn.Module):
         """The mean of ``loss`` and the backward half's, if the model has one, and the penalties of
         the windows that left ``states``; None where ``loss`` is all there is.
         """
-        halves = [half for state in states if (half := self.model.backward_half(state)) is not None]
-        penalties = [p for state in states if (p := self.model.penalty(state)) is not None]
+        halves = [half for state in states if (half := getattr(state, "backward", None))]
+        penalties = [getattr(state, "penalty", None) for state in states]
         objective = loss
         if halves:
             hidden, targets = (torch.cat(parts) for parts in zip(*halves, strict=True))
             objective = (objective + compute_loss(self.model, hidden, targets)) / 2
-        if penalties:
-            objective = objective + torch.stack(penalties).sum()
+        if any(penalty is not None for penalty in penalties):
+            objective = objective + torch.stack([p for p in penalties if p is not None]).sum()
         return None if objective is loss else objective
 
-    def _start(
-        self, window: Window, part: slice, state: Any, kept: KeptStates | None
-    ) -> tuple[Batch, Any]:
-        """The window of the streams ``part``, and the state with which it is read."""
-        fresh = None
-        if kept is not None:
-            state = kept.give_back(state, window, part)
-        elif self.model.can("entities"):
-            fresh = self._tensor(window.starting[part] > 0)
-        labels = window.entity_ids[part]
-        reads = self.model.can("entities") or self.model.can("guided")
-        batch = Batch(
+    def _batch(self, window: Window, part: slice) -> Batch:
+        """The window of the streams ``part``."""
+        labels, entities = window.entity_ids[part], self.model.can("entities")
+        reads = labels.any() and (entities or self.model.can("guided"))
+        return Batch(
             self._tensor(window.tokens[part]),
-            self._tensor(labels) if reads and labels.any() else None,
+            self._tensor(labels) if reads else None,
             positions=self._tensor(window.positions[part]) if window.packed else None,
-            fresh=fresh,
+            fresh=self._tensor(window.new_rows[part]) if entities else None,
             begins=self._tensor(window.begins[part]) if self.model.context is None else None,
             more={name: self._tensor(array[part]) for name, array in window.more.items()},
         )
-        return batch, state
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.model.device, non_blocking=True)
@@ -104,12 +95,12 @@ class OwnLosses(WindowLosses):
         self.params = params
 
     def forward(
-        self, windows: list[Window], part: slice, state: Any, kept: KeptStates | None
+        self, windows: list[Window], part: slice, state: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
         share = sum(map(count_targets, windows)) / sum(window.targets.size for window in windows)
         losses = []
         for window in windows:
-            batch, state = self._start(window, part, state, kept)
+            batch = self._batch(window, part)
             targets = self._tensor(window.targets[part])
             loss, state = self.model.sum_losses(batch, targets, state, share, self.params)
             losses.append(loss)
@@ -153,8 +144,6 @@ class Streams:
         share, count = world.share(streams), streams // passes
         self.groups = [slice(start, start + count) for start in share[::count]]
         self.states = [model.start(count, plan.rows) for _ in self.groups]
-        keeps = getattr(params, "memory_life", "document") == "epochs"
-        self.kept = KeptStates(plan.chains, model.width, model.device) if keeps else None
         self._module: nn.Module | None = None
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
@@ -177,80 +166,47 @@ class Streams:
             self._module = self.world.wrap(losses, unused)
         # a step may hide nothing, where it is of documents without text
         tokens, loss = max(1, sum(map(count_targets, windows))) / self.world.size, 0.0
-        if self.kept is not None:
-            self.kept.begin(windows)
         for group in range(len(self.groups)):
             loss += self._pass(self._module, windows, group, tokens)
-        if self.kept is not None:
-            self.kept.commit(self.world)
-        return self.world.sum_number(loss) / self.world.size
+        return self.world.sum(loss) / self.world.size
 
     def _pass(self, module: nn.Module, windows: list[Window], group: int, tokens: float) -> float:
         device, autocast = self.model.device.type, self.params.precision == "bfloat16"
         part, state = self.groups[group], self.states[group]
         synced = self.world.sync(module, now=part == self.groups[-1])
         with (
-            self._memory_errors(),
+            memory_errors(self._describe_pass(), device, SMALLER),
             synced,
             torch.autocast(device, torch.bfloat16, enabled=autocast),
         ):
-            loss, objective, state = module(windows, part, state, self.kept)
+            loss, objective, state = module(windows, part, state)
             loss = loss / tokens
             (loss if objective is None else objective / tokens).backward()
         self.states[group] = state.detach()
         return loss.item()
 
+    def _describe_pass(self) -> str:
+        part = self.groups[0]
+        windows = (part.stop - part.start) * (self.params.memory_gradient_windows + 1)
+        return f"{windows} windows of {self.params.window} tokens"
+
     def state(self) -> dict[str, Tensor]:
-        """Every process's states in the order of the streams, each [B, ...], and what is kept;
-        empty without either. All processes call it.
+        """Every process's states in the order of the streams, each [B, ...]; empty where there are
+        none. All processes call it.
         """
         saved = [state.tensors() for state in self.states]
-        streams = {
-            f"streams/{name}": self.world.gather(torch.cat([tensors[name] for tensors in saved]))
+        device = self.model.device
+        return {
+            name: self.world.gather(torch.cat([tensors[name].to(device) for tensors in saved]))
             for name in saved[0]
         }
-        return streams | ({"kept": self.kept.states} if self.kept is not None else {})
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Put the state of `state` back, whatever number of processes saved it."""
-        streams = {
-            name.removeprefix("streams/"): tensor
-            for name, tensor in state.items()
-            if name.startswith("streams/")
-        }
         self.states = [
-            old.replace({name: tensor[part] for name, tensor in streams.items()})
+            old.replace({name: tensor[part] for name, tensor in state.items()})
             for part, old in zip(self.groups, self.states, strict=True)
         ]
-        if self.kept is not None:
-            self.kept.load(state["kept"])
-
-    def _memory_errors(self) -> contextlib.AbstractContextManager[None]:
-        windows = (self.groups[0].stop - self.groups[0].start) * (
-            self.params.memory_gradient_windows + 1
-        )
-        what = f"{windows} windows of {self.params.window} tokens"
-        return memory_errors(
-            what, self.model.device, f"try {suggest_smaller(self.params, self.world.size)}"
-        )
-
-
-def suggest_smaller(params: LmParams, processes: int) -> str:
-    """Params of a smaller pass that are possible: fewer streams in it, or with one stream
-    recomputed activations or a shorter window.
-    """
-    streams = params.documents_per_step // processes
-    for groups in range(params.accumulation + 1, streams + 1):
-        if streams % groups == 0:
-            return f"lm.accumulation {groups}" + (
-                " and lm.compile default" if params.compile == "reduce-overhead" else ""
-            )
-    shorter = f"lm.window {max(2, params.window // 2)}, with perplexity.stride at most that"
-    return (
-        shorter
-        if params.gradient_checkpointing
-        else f"lm.gradient_checkpointing true, or {shorter}"
-    )
 
 
 @contextlib.contextmanager

@@ -121,7 +121,7 @@ class CarriedMemory(TrainerCallback):
     on batches with ``entity_ids`` and ``fresh`` (`collate_streams`); other calls of the model are
     left alone. As a callback of Trainer it also keeps the memory in checkpoints. ``write``: "last"
     or "mean", by default what the model's config says. ValueError for a model with an entity
-    pointer, whose memory keeps more: those are trained by `train-lm`.
+    pointer, whose memory keeps more: step lm trains those.
     """
 
     def __init__(self, model: Any, write: str | None = None) -> None:
@@ -134,7 +134,7 @@ class CarriedMemory(TrainerCallback):
         if getattr(base, "entity_pointer", None) is not None:
             raise ValueError(
                 f"{type(base).__name__} has an entity pointer, whose memory keeps forms that"
-                " CarriedMemory does not know: train it with entity-transformers train-lm"
+                " CarriedMemory does not know: train it by entity-transformers run lm"
             )
         self.write = str(write or getattr(base.config, "memory_write", "last"))
         self.width = base.config.get_text_config(decoder=True).hidden_size

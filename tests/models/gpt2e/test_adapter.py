@@ -33,7 +33,7 @@ from entity_transformers import (
     load_entity_attention,
     save_entity_attention,
 )
-from entity_transformers.models.gpt2e.hooks import find_blocks
+from entity_transformers.models.gpt2e.adapter import find_blocks
 
 SMALL: dict[str, Any] = {
     "vocab_size": 31,
@@ -157,26 +157,6 @@ def test_decoders_hide_later_tokens_and_bert_does_not(name: str, tmp_path: Path)
     ) == (name != "bert")
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-@pytest.mark.parametrize("entities", [True, False])
-def test_cache_equals_the_full_pass(name: str, entities: bool, tmp_path: Path) -> None:
-    model = add_entity_attention(make_base(name, tmp_path), gate="none")
-    open_gates(model)
-    tokens, ids, memory = make_input()
-    parts = [slice(0, 6), slice(6, 7), slice(7, 11)]
-    given = [
-        {"entity_ids": ids[:, part].contiguous(), "memory": memory} if entities else {}
-        for part in [slice(0, 11), *parts]
-    ]
-    full = model(tokens, use_cache=False, **given[0]).logits
-    cache, logits = None, []
-    for part, inputs in zip(parts, given[1:], strict=True):
-        outputs = model(tokens[:, part], past_key_values=cache, use_cache=True, **inputs)
-        cache = outputs.past_key_values
-        logits.append(outputs.logits)
-    torch.testing.assert_close(torch.cat(logits, 1), full, rtol=0, atol=5e-6)
-
-
 def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
     model = add_entity_attention(
         make_base("gpt2", tmp_path), gate="none", layer_norm=True, values="both"
@@ -265,7 +245,7 @@ def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: 
     arguments = TrainingArguments(
         str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True
     )
-    with pytest.raises(ValueError, match=r"entity_ids of shape .* came without memory"):
+    with pytest.raises(ValueError, match="entity_ids came without memory"):
         Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
 
 
@@ -305,7 +285,7 @@ CANNOT: list[tuple[Any, str]] = [
         lambda model, base: add_entity_attention(
             MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=4))
         ),
-        "sliding_attention",
+        "layers of sliding or other attention",
     ),
     (lambda model, base: find_blocks(model, 3), "has 0 lists of 3 modules, expected 1: name its"),
     (lambda model, base: save_entity_attention(base, Path("alone")), "has no entity attention"),

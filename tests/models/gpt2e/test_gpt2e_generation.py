@@ -8,7 +8,6 @@ import pytest
 import torch
 from tiny import random_memory
 from torch import Tensor
-from transformers import DynamicCache
 
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
@@ -39,40 +38,6 @@ def make_input(batch: int = 2) -> tuple[Tensor, Tensor, EntityMemory]:
     ids = torch.randint(1, 4, (batch, LENGTH)) * (torch.rand(batch, LENGTH) < 0.5)
     memory = random_memory(batch, 3, 16, torch.float64)
     return torch.randint(30, (batch, LENGTH)), ids, memory
-
-
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-@pytest.mark.parametrize("values", ["hidden", "both"])
-@pytest.mark.parametrize("split", [1, 5, 11])
-@pytest.mark.parametrize("entities", ["everywhere", "nowhere", "late"])
-def test_split_prompt_equals_the_full_pass(
-    entities: str, split: int, values: str, implementation: str
-) -> None:
-    model = make_model(entity_values=values)
-    model.set_attn_implementation(implementation)
-    tokens, ids, memory = make_input()
-    if entities != "everywhere":
-        ids[:, : split if entities == "late" else LENGTH] = 0
-    full = model(tokens, entity_ids=ids, memory=memory).logits
-    for cache in (None, DynamicCache(), DynamicCache(config=model.config)):
-        first = model(
-            tokens[:, :split],
-            entity_ids=ids[:, :split],
-            memory=memory,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        logits = [first.logits]
-        for part in (slice(split, split + 1), slice(split + 1, LENGTH)):
-            if tokens[:, part].numel():
-                given = (
-                    {"entity_ids": ids[:, part], "memory": memory} if entities != "nowhere" else {}
-                )
-                logits.append(
-                    model(tokens[:, part], past_key_values=first.past_key_values, **given).logits
-                )
-        torch.testing.assert_close(torch.cat(logits, dim=1), full, rtol=0, atol=1e-10)
-        assert len(first.past_key_values.layers) == 4
 
 
 def pick_entity(tokens: Tensor, ids: Tensor) -> Tensor:
@@ -168,11 +133,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"entity_states": MEMORY.read(IDS)}, "neither entity_states nor inputs_embeds"),
     (
         {"entity_ids": IDS, "memory": EntityMemory(1, 3, 16), "num_beams": 2},
-        r"memory has shape \[1, 4, 16\], expected \[2, entities \+ 1, 16\]",
-    ),
-    (
-        {"entity_ids": IDS, "memory": EntityMemory(3, 3, 16), "num_beams": 2},
-        r"memory has shape \[3, 4, 16\], expected \[2, entities \+ 1, 16\]",
+        r"\[1, 4, 16\], expected an EntityMemory \[2, entities \+ 1, 16\]",
     ),
     (
         {"entity_ids": IDS, "memory": MEMORY, "new_entities": 1.5},
@@ -181,7 +142,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"new_entities": 2}, "new_entities 2 came without entity_ids"),
     (
         {"entity_ids": IDS, "memory": MEMORY, "new_entities": lambda p, e: [1, 1]},
-        r"new_entities returned list, expected int64 \[2\]",
+        r"new_entities returned list \[\], expected int64 \[2\]",
     ),
     (
         {"entity_ids": IDS, "memory": MEMORY, "new_entities": lambda p, e: torch.tensor(1)},

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import DynamicCache, GPT2Config
 
 from entity_transformers.models.gpt2e import attention, shortcuts
@@ -241,38 +240,6 @@ def test_mean_of_packed_documents_forgets_large_neighbours() -> None:
         rtol=0,
         atol=1e-6,
     )
-
-
-def test_mean_so_far_has_the_right_gradient() -> None:
-    states = torch.randn(2, 35, 2, dtype=torch.float64, requires_grad=True)
-    starts = torch.tensor([[0] * 35, [0] * 20 + [20] * 15])
-    assert torch.autograd.gradcheck(lambda s: mean_so_far(s, starts), states)
-    single = torch.randn(1, 35, 2, requires_grad=True)
-    mean_so_far(single).sum().backward()
-    expected = torch.stack(
-        [torch.full((2,), sum(1 / (t + 1) for t in range(j, 35))) for j in range(35)]
-    )
-    torch.testing.assert_close(single.grad[0], expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 64, 150])
-def test_strips_equal_sdpa_and_its_gradients(length: int) -> None:
-    torch.manual_seed(length)
-    inputs = [
-        torch.randn(2, 3, length, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)
-    ]
-    expected = scaled_dot_product_attention(*inputs, is_causal=True).transpose(1, 2)
-    found = attend_in_strips(inputs[0] / 2, inputs[1], inputs[2], dropout=0.0)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-    weighting = torch.randn_like(found)
-    for ours, theirs in zip(
-        torch.autograd.grad(found, inputs, weighting),
-        torch.autograd.grad(expected, inputs, weighting),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
-    equal = attend_in_strips(None, None, inputs[2], dropout=0.0).transpose(1, 2).flatten(0, 1)
-    torch.testing.assert_close(equal, mean_so_far(inputs[2].flatten(0, 1)), rtol=1e-9, atol=1e-9)
 
 
 def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:

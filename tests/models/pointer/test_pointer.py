@@ -13,14 +13,11 @@ import torch
 from tiny import lively_model, tiny_corpus, tiny_model
 from torch import Tensor
 from torch.nn import functional
-from trainings import gradients, make_training, weights
-from transformers import AutoModelForCausalLM
 
-from entity_transformers import DocumentReader
-from entity_transformers.corpus.labels import give, lag
+from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
-from entity_transformers.models.pointer.lm import GPT2Pointer
-from entity_transformers.models.pointer.loss import sum_mixture
+from entity_transformers.models.loss import sum_mixture
+from entity_transformers.models.pointer.model import GPT2Pointer
 from entity_transformers.models.pointer.pointer import (
     AGES,
     COUNTS,
@@ -34,16 +31,15 @@ from entity_transformers.models.pointer.pointer import (
 )
 from entity_transformers.tasks.perplexity import score_corpus
 
-KINDS = ("gpt2-pointer", "gpt2e-pointer")
-PAIRS = list(zip(KINDS, ("gpt2", "gpt2e"), strict=True))
+KIND = "gpt2-pointer"
 WINDOW = 8
 LAG = 3
 CHANGES = {"entity_lag": LAG, "pointer_width": 8, "pointer_forms": 2, "pointer_tokens": 4}
 
 
-def lively(kind: str = "gpt2-pointer", **changes: object) -> GPT2Pointer:
+def lively(**changes: object) -> GPT2Pointer:
     """A pointer model in which everything that is read shows."""
-    model = lively_model(kind, **{**CHANGES, **changes})
+    model = lively_model(KIND, **{**CHANGES, **changes})
     assert isinstance(model, GPT2Pointer)
     with torch.no_grad():
         for table in (p for p in model.pointer.parameters() if p.dim() == 1):
@@ -75,7 +71,7 @@ def read(model: GPT2Pointer, tokens: Tensor, labels: Tensor | None) -> tuple[Ten
         batch = Batch(tokens[:, part], None if labels is None else labels[:, part])
         found, state = model.encode(batch, state)
         hidden.append(found[..., : model.width])
-        said.append(model.log_probabilities(found))
+        said.append(model.logits(found).log_softmax(-1))
     return torch.cat(hidden, 1), torch.cat(said, 1)
 
 
@@ -142,10 +138,9 @@ def plain_log_probability(
     return ((alone.exp() * said + copied) / total).log()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_probabilities_are_those_of_the_equations_and_sum_to_1(kind: str) -> None:
-    model = lively(kind)
+def test_probabilities_are_those_of_the_equations_and_sum_to_1() -> None:
+    model = lively()
     model.module.double()
     tokens, labels = draw_text(60)
     hidden, said = read(model, tokens, labels)
@@ -177,9 +172,8 @@ def test_forms_that_share_a_token_add_up_however_far_apart_their_shares_are() ->
     assert none[0].tolist() == pytest.approx([NOTHING, -9.0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_the_equations_through_six_windows(kind: str) -> None:
-    model = lively(kind)
+def test_gradients_are_those_of_the_equations_through_six_windows() -> None:
+    model = lively()
     model.module.double()
     tokens, labels = draw_text(6 * WINDOW, seed=3)
     targets = tokens.roll(-1, 1)
@@ -188,31 +182,30 @@ def test_gradients_are_those_of_the_equations_through_six_windows(kind: str) -> 
     for start in range(0, 6 * WINDOW, WINDOW):
         part = slice(start, start + WINDOW)
         batch = Batch(tokens[:, part], labels[:, part])
-        hidden.append(model.read(batch, state)[0])
+        hidden.append(model.point(batch, state)[0])
         loss, state = model.sum_losses(batch, targets[:, part], state, 1.0, None)
         losses.append(loss)
     torch.stack(losses).sum().backward()
     found = {n: p.grad.clone() for n, p in model.module.named_parameters() if p.grad is not None}
     model.module.zero_grad()
 
-    if kind == "gpt2-pointer":  # else the plain reader would need entity attention's memory too
-        hidden = [
-            model.read_plainly(Batch(tokens[:, start : start + WINDOW]))
-            for start in range(0, 6 * WINDOW, WINDOW)
-        ]
-        states = torch.cat(hidden, 1)[0]
-        read = tokens[0].tolist(), labels[0].tolist()
-        plain = [
-            -plain_log_probability(model, *read, states, t, int(targets[0, t]))
-            for t in range(6 * WINDOW)
-            if targets[0, t] >= 0
-        ]
-        torch.testing.assert_close(
-            torch.stack(losses).sum(), torch.stack(plain).sum(), rtol=1e-9, atol=1e-9
-        )
-        torch.stack(plain).sum().backward()
-        for name, parameter in model.module.named_parameters():
-            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9)
+    hidden = [
+        model.read(Batch(tokens[:, start : start + WINDOW])).last_hidden_state
+        for start in range(0, 6 * WINDOW, WINDOW)
+    ]
+    states = torch.cat(hidden, 1)[0]
+    read = tokens[0].tolist(), labels[0].tolist()
+    plain = [
+        -plain_log_probability(model, *read, states, t, int(targets[0, t]))
+        for t in range(6 * WINDOW)
+        if targets[0, t] >= 0
+    ]
+    torch.testing.assert_close(
+        torch.stack(losses).sum(), torch.stack(plain).sum(), rtol=1e-9, atol=1e-9
+    )
+    torch.stack(plain).sum().backward()
+    for name, parameter in model.module.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9)
     assert all(found[f"entity_pointer.{n}"].any() for n in ("query.weight", "key.weight", "match"))
 
 
@@ -259,12 +252,9 @@ def test_the_loss_in_strips_is_that_of_the_logits() -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_yet_known(
-    kind: str,
-) -> None:
-    model, (tokens, labels) = lively(kind), draw_text(64, seed=5)
+def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_yet_known() -> None:
+    model, (tokens, labels) = lively(), draw_text(64, seed=5)
     _, expected = read(model, tokens, labels)
     for t in range(3, 64, 12):
         other, named = tokens.clone(), labels.clone()
@@ -279,42 +269,8 @@ def test_nothing_depends_on_what_comes_later_and_nothing_on_labels_that_are_not_
 
 
 @torch.no_grad()
-def test_labels_as_given_reach_entity_attention_only_where_that_is_asked_for() -> None:
-    tokens, labels = draw_text(32, seed=5)
-    other = labels.clone()
-    other[:, 16:21] = other[:, 16:21] % 4 + 1
-    for given, same in (("lagged", True), ("given", False)):
-        model = lively("gpt2e-pointer", entity_input=given)
-        pair = [read(model, tokens, which)[0][:, 16:19] for which in (labels, other)]
-        assert torch.equal(*pair) == same
-
-
-@torch.no_grad()
-def test_lagged_labels_are_those_of_mentions_that_have_ended() -> None:
-    corpus = tiny_corpus(1, seed=2)
-    words = give(corpus, "gold").given
-    assert words is not None
-    labels = torch.from_numpy(words.astype("int64"))[None]
-    runs = (labels != labels.roll(1, 1)).cumsum(1)[0].numpy()
-    spans = runs * (words > 0) - (words == 0)
-    # every token is a word there, so that a lag of one word more is that of the label layer
-    expected = lag(corpus, words, spans)
-    model = lively(entity_lag=2)
-    state, found = model.start(1, 4), []
-    for start in range(0, labels.shape[1], WINDOW):
-        part = labels[:, start : start + WINDOW]
-        starts = torch.zeros_like(part, dtype=torch.bool)
-        found.append(state.lag_labels(part, starts))
-        hidden = torch.zeros(*part.shape, model.width)
-        state, *_ = state.write(torch.ones_like(part), part, hidden, starts)
-    assert torch.cat(found, 1)[0].tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(("kind", "base"), PAIRS)
-@torch.no_grad()
-def test_with_a_gate_of_0_it_is_its_base_to_the_bit(kind: str, base: str) -> None:
-    given = {"entity_input": "given"} if base == "gpt2e" else {}
-    model, plain = lively(kind, **given), tiny_model(base).eval()
+def test_with_a_gate_of_0_it_is_its_base_to_the_bit() -> None:
+    model, plain = lively(), tiny_model("gpt2").eval()
     plain.module.load_state_dict(model.module.state_dict(), strict=False)
     model.pointer.model.bias.fill_(1e9)
     tokens, labels = draw_text(40)
@@ -332,22 +288,8 @@ def test_with_a_gate_of_0_it_is_its_base_to_the_bit(kind: str, base: str) -> Non
             )
 
 
-@pytest.mark.parametrize(("kind", "base"), PAIRS)
-def test_without_the_pointer_it_trains_as_its_base_to_the_bit(
-    kind: str, base: str, tmp_path: Path
-) -> None:
-    found = []
-    for name, changes in ((kind, {"entity_output": "none"}), (base, {}), (kind, {})):
-        training = make_training(tmp_path / f"{name}{len(changes)}", name, steps=6, **changes)
-        training.run()
-        found.append(weights(training))
-    assert torch.equal(found[0], found[1])
-    assert len(found[2]) > len(found[1])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) -> None:
-    pointed, plain = tiny_model(kind), tiny_model(kind.removesuffix("-pointer"))
+def test_it_starts_as_its_base_and_with_like_states_scoring_higher() -> None:
+    pointed, plain = tiny_model(KIND), tiny_model("gpt2")
     own = pointed.module.state_dict()
     assert all(torch.equal(t, own[name]) for name, t in plain.module.state_dict().items())
     rate = pointed.pointer.rate
@@ -356,13 +298,12 @@ def test_it_starts_as_its_base_and_with_like_states_scoring_higher(kind: str) ->
     torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_documents_packed_in_a_row_do_not_see_each_others_entities(kind: str) -> None:
+def test_documents_packed_in_a_row_do_not_see_each_others_entities() -> None:
     """A row of training in which documents begin within windows and at their start, against each
     document alone.
     """
-    model = lively(kind)
+    model = lively()
     texts = [draw_text(n, seed, entities=2) for seed, n in enumerate((21, 11, 24), start=7)]
     for tokens, _ in texts:
         tokens[0, 0] = 0  # <|endoftext|>
@@ -383,7 +324,7 @@ def test_documents_packed_in_a_row_do_not_see_each_others_entities(kind: str) ->
         packed = positions if (positions[:, 1:] == 0).any() else None
         given = labels[:, part] if labels[:, part].any() else None
         hidden, state = model.encode(Batch(row[:, part], given, packed, fresh), state)
-        found.append(model.log_probabilities(hidden))
+        found.append(model.logits(hidden).log_softmax(-1))
     said = torch.cat(found, 1)
     for (tokens, own), begin, end in zip(texts, ends, ends[1:], strict=False):
         # windows are cut where the row's are, so that the memory is as old
@@ -391,58 +332,9 @@ def test_documents_packed_in_a_row_do_not_see_each_others_entities(kind: str) ->
         while at < end - begin:
             cut = min(end - begin, at + WINDOW - (begin + at) % WINDOW)
             hidden, state = model.encode(Batch(tokens[:, at:cut], own[:, at:cut]), state)
-            expected.append(model.log_probabilities(hidden))
+            expected.append(model.logits(hidden).log_softmax(-1))
             at = cut
         torch.testing.assert_close(said[:, begin:end], torch.cat(expected, 1), rtol=1e-4, atol=1e-4)
-
-
-def test_saved_weights_give_the_same_bits_also_in_transformers(tmp_path: Path) -> None:
-    for kind in KINDS:
-        model, (tokens, labels) = lively(kind), draw_text(32)
-        model.save(tmp_path / kind)
-        other = AutoModelForCausalLM.from_pretrained(tmp_path / kind).eval()
-        state = model.start(1, 4)
-        with torch.no_grad():
-            for start in (0, WINDOW, 2 * WINDOW):
-                part = slice(start, start + WINDOW)
-                _, state = model.encode(Batch(tokens[:, part], labels[:, part]), state)
-            batch = Batch(tokens[:, 24:], labels[:, 24:])
-            hidden, _ = model.encode(batch, state)
-            ids = labels[:, 24:]
-            if kind == "gpt2e-pointer":
-                ids = state.lag_labels(ids, torch.zeros_like(ids, dtype=torch.bool))
-            logits = other(tokens[:, 24:], memory=state, entity_ids=ids).logits
-            assert hidden.shape[-1] > model.width
-            torch.testing.assert_close(
-                logits, model.log_probabilities(hidden), rtol=1e-5, atol=1e-5
-            )
-            alone = other(tokens[:, 24:]).logits
-            plain = model.encode(Batch(tokens[:, 24:]), state)[0] @ model.output_weight.T
-            torch.testing.assert_close(alone, plain, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@torch.no_grad()
-def test_generation_takes_the_likeliest_of_the_mixture_with_and_without_a_cache(kind: str) -> None:
-    model, (tokens, labels) = lively(kind, window=24), draw_text(32)
-    reader = DocumentReader(model, window=16, stride=16)
-    source = reader.encode_tokens([0, *tokens[0].tolist()], [0, *labels[0].tolist()])
-    written = [
-        reader.generate(source, max_new_tokens=10, use_cache=cache, do_sample=False).tokens.tolist()
-        for cache in (True, False)
-    ]
-    known, ids = [0, *tokens[0].tolist()], [0, *labels[0].tolist()]
-    for _ in range(10):
-        state, found = model.start(1, 4), None
-        for start in range(0, len(known), 16):
-            part = slice(start, start + 16)
-            batch = Batch(torch.tensor([known[part]]), torch.tensor([ids[part]]))
-            found, state = model.encode(batch, state)
-        known.append(int(model.guess(found[:, -1:])))
-        ids.append(0)
-        if known[-1] == 0:
-            break
-    assert written[0] == written[1] == known
 
 
 @torch.no_grad()
@@ -459,7 +351,7 @@ def test_context_that_is_read_again_is_not_written_again() -> None:
     state, new, expected = model.start(1, 4), 0, [torch.zeros(1)]
     while new < tokens.shape[1]:
         start, end = max(0, new - WINDOW // 2), new + (WINDOW // 2 if new else WINDOW)
-        hidden = model.read_plainly(Batch(tokens[:, start:end]))[:, new - start :]
+        hidden = model.read(Batch(tokens[:, start:end])).last_hidden_state[:, new - start :]
         given = labels[:, new:end]
         starts = torch.zeros_like(given, dtype=torch.bool)
         latest = torch.cat([state.tokens[:, -3:], tokens[:, new:end]], 1)
@@ -468,48 +360,20 @@ def test_context_that_is_read_again_is_not_written_again() -> None:
             plain = mix_all(plain, model.pointer(hidden, latest, state))
         wanted = tokens[:, new + 1 : end + 1]
         expected.append(-plain[:, : wanted.shape[1]].gather(2, wanted[..., None])[0, :, 0])
-        state, *_ = state.write(tokens[:, new:end], given, hidden, starts)
+        state = state.write(tokens[:, new:end], given, hidden, starts)
         new = end
     torch.testing.assert_close(torch.from_numpy(losses), torch.cat(expected), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_pointer_that_learns_alone_has_the_gradients_that_it_has_in_the_whole(
-    kind: str, tmp_path: Path
-) -> None:
-    """Weight, window and memory are the same; what is under it has no gradient, and stays."""
-    lively(kind).save(tmp_path / "begun")
-    settings = {**CHANGES, "labels": "gold", "dropout": 0.0, "memory_gradient_windows": 3}
-    settings |= {"initial_weights": str(tmp_path / "begun"), "steps": 8}
-    whole, alone = (
-        make_training(tmp_path / str(own), kind, pointer_alone=own, **settings)
-        for own in (False, True)
-    )
-    before = {n: p.detach().clone() for n, p in alone.model.module.named_parameters()}
-    expected, found = gradients(whole), gradients(alone)
-    assert found.keys() == {n for n in before if n.startswith("entity_pointer")}
-    for name, gradient in found.items():
-        wanted = expected.get(name, torch.zeros_like(gradient))
-        torch.testing.assert_close(gradient, wanted, rtol=1e-4, atol=1e-6)
-    assert found["entity_pointer.key.weight"].any()
-    alone = make_training(tmp_path / "run", kind, pointer_alone=True, **settings)
-    alone.run()
-    for name, weight in alone.model.module.named_parameters():
-        moved = name.startswith("entity_pointer") and name != "entity_pointer.match"
-        assert torch.equal(weight, before[name]) != moved, name  # nothing is read in part here
-    assert alone.progress.skipped_steps == 0
-
-
 @pytest.mark.parametrize("rate", [7.5, 30.0, 30_000.0])
-@pytest.mark.parametrize("kind", KINDS)
 def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
-    tmp_path: Path, kind: str, rate: float
+    tmp_path: Path, rate: float
 ) -> None:
     """A rate is the optimizer's matter: stored weights are so many times smaller for it."""
-    saved = lively(kind, pointer_rate=30.0)
+    saved = lively(pointer_rate=30.0)
     saved.save(tmp_path / "saved")
     taken = tiny_model(
-        kind, **CHANGES, pointer_rate=rate, initial_weights=str(tmp_path / "saved"), dropout=0.0
+        KIND, **CHANGES, pointer_rate=rate, initial_weights=str(tmp_path / "saved"), dropout=0.0
     ).eval()
     assert taken.pointer.rate == rate
     tokens, labels = draw_text(40)

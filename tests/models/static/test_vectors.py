@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from entity_transformers.kinds import KINDS
-from entity_transformers.models.static import fasttext, glove, word2vec
-from entity_transformers.models.static.fasttext import SubwordVectors
-from entity_transformers.models.static.vectors import WordVectors, count_words, split_texts
+from entity_transformers.models.static.vectors import (
+    SubwordVectors,
+    WordVectors,
+    count_words,
+    load,
+)
 
 WORDS = ("the", "Zoë", "-LRB-", "…", "of")
-HOMES = {"word2vec": word2vec, "fasttext": fasttext, "glove": glove}
+KINDS = ("word2vec", "fasttext", "glove")
 
 
 def make_vectors(kind: str = "word2vec") -> WordVectors:
@@ -28,11 +28,6 @@ def make_vectors(kind: str = "word2vec") -> WordVectors:
     return SubwordVectors(WORDS, counts, vectors, ngrams=ngrams, shortest=3, longest=6)
 
 
-def test_the_homes_are_those_of_the_kinds_that_are_static() -> None:
-    static = {name: kind.module() for name, kind in KINDS.items() if "static" in kind.can}
-    assert static == HOMES
-
-
 def test_a_word_has_its_row_and_an_unknown_one_zeros() -> None:
     vectors = make_vectors()
     found = vectors.look_up(["of", "of", "OF", "Zoë"])
@@ -42,12 +37,12 @@ def test_a_word_has_its_row_and_an_unknown_one_zeros() -> None:
     assert vectors.look_up([]).shape == (0, 6)
 
 
-@pytest.mark.parametrize("kind", HOMES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_saved_vectors_come_back_with_the_same_bits(kind: str, tmp_path: Path) -> None:
     vectors = make_vectors(kind)
     vectors.save(tmp_path, kind)
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
-    loaded = HOMES[kind].load(tmp_path)
+    loaded = load(tmp_path)
     assert type(loaded) is type(vectors)
     assert loaded.words == WORDS
     for name in ("vectors", "counts", *(["ngrams"] if kind == "fasttext" else [])):
@@ -58,13 +53,12 @@ def test_saved_vectors_come_back_with_the_same_bits(kind: str, tmp_path: Path) -
         assert (loaded.shortest, loaded.longest) == (3, 6)
 
 
-@pytest.mark.parametrize("kind", HOMES)
-def test_a_folder_without_vectors_or_with_other_ones_is_named(kind: str, tmp_path: Path) -> None:
+def test_a_folder_without_vectors_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere: no saved model there \(config\.json is"):
-        HOMES[kind].load(tmp_path / "nowhere")
+        load(tmp_path / "nowhere")
     (tmp_path / "config.json").write_text('{"model_type": "lstm"}')
-    with pytest.raises(ValueError, match=f"a model of type 'lstm', expected '{kind}'"):
-        HOMES[kind].load(tmp_path)
+    with pytest.raises(ValueError, match="a model of type 'lstm', expected static word vectors"):
+        load(tmp_path)
 
 
 def test_gensim_reads_the_text_and_gets_the_same_bits(tmp_path: Path) -> None:
@@ -85,11 +79,3 @@ def test_words_are_counted_and_the_rare_ones_left_out() -> None:
         count_words(texts, 3, "min_count")
     with pytest.raises(ValueError, match="more than 0 times"):
         count_words([], 1, "min_count")
-
-
-@given(st.lists(st.lists(st.text(max_size=2), max_size=23)), st.integers(1, 9))
-def test_texts_are_split_and_lose_nothing(texts: list[list[str]], longest: int) -> None:
-    parts = list(split_texts(texts, longest))
-    assert all(1 <= len(part) <= longest for part in parts)
-    assert [w for part in parts for w in part] == [w for text in texts for w in text]
-    assert len(parts) == sum(-(-len(text) // longest) for text in texts)

@@ -1,19 +1,24 @@
 """What a model is given of the entities of a window or of generated tokens, checked.
 
-Dimensions: B batch, T tokens, R = entities + 1 rows of the memory, W width.
+Dimensions: B batch, T tokens (of a prompt), t tokens so far, R = entities + 1 rows of the memory, W
+width.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import GenerationMixin
 
 from .memory import EntityMemory, flat_rows, gather_rows
 
+INPUTS = ("entity_ids", "memory", "entity_states")
 NewEntities = int | Callable[[Tensor, Tensor], Tensor]
 
 
@@ -45,22 +50,31 @@ def find_entities(
     ``like``; ids that are all 0 are none.
     """
     if entity_states is not None:
-        _check_states(entity_states, (*shape, width), entity_ids is not None or memory is not None)
+        if entity_ids is not None or memory is not None:
+            raise ValueError("entity_states came with entity_ids or memory: expected one of both")
+        found, expected = list(getattr(entity_states, "shape", ())), [*shape, width]
+        if found != expected or not entity_states.is_floating_point():
+            kind = getattr(entity_states, "dtype", type(entity_states).__name__)
+            raise ValueError(
+                f"entity_states is {kind} {found}, expected floating point {expected} (batch,"
+                " tokens, width)"
+            )
         _check_device("entity_states", entity_states, like)
         return Entities(entity_states.to(like.dtype).contiguous())
     if memory is not None:
-        _check_memory(memory, shape[0], width, like)
+        check_memory(memory, shape[0], width)
+        _check_device("memory", memory.states, like)
     if entity_ids is None:
         return Entities()
-    check_ids(entity_ids, shape)
     if memory is None:
         raise ValueError(
-            f"entity_ids of shape {list(entity_ids.shape)} came without memory: expected an"
-            " EntityMemory to read them from (in transformers' Trainer: batches of EntityStreams by"
-            " collate_streams, and CarriedMemory among the callbacks, which hands it on)"
+            "entity_ids came without memory: expected an EntityMemory to read them from (in"
+            " transformers' Trainer: batches of EntityStreams by collate_streams, and CarriedMemory"
+            " among the callbacks, which hands it on)"
         )
-    _check_device("entity_ids", entity_ids, like)
-    if memory.check(entity_ids) == 0:
+    if isinstance(entity_ids, Tensor):
+        _check_device("entity_ids", entity_ids, like)
+    if memory.check(entity_ids, shape[1]) == 0:
         return Entities()
     states = memory.states.to(like.dtype)
     index = flat_rows(entity_ids, states.shape[1])
@@ -70,34 +84,14 @@ def find_entities(
     return Entities(states, index)
 
 
-def check_ids(ids: Tensor, shape: tuple[int, int]) -> None:
-    """ValueError where ``ids`` is no tensor of ``shape`` [B, T]; the values are looked at when they
-    are read.
-    """
-    if not isinstance(ids, Tensor):
-        raise ValueError(
-            f"entity_ids has type {type(ids).__name__}, expected an int64 tensor of shape"
-            f" {list(shape)}"
-        )
-    if tuple(ids.shape) != shape:
-        raise ValueError(
-            f"entity_ids has shape {list(ids.shape)}, expected {list(shape)} (batch, tokens)"
-        )
-
-
 def check_memory(memory: EntityMemory, batch: int, width: int) -> None:
     """ValueError where ``memory`` is none of ``batch`` documents and ``width``."""
     # not by class: trust_remote_code loads a second EntityMemory
-    states = getattr(memory, "states", None)
-    if not isinstance(states, Tensor):
+    shape: Any = getattr(getattr(memory, "states", None), "shape", ())
+    if len(shape) != 3 or (shape[0], shape[2]) != (batch, width):
         raise ValueError(
-            f"memory has type {type(memory).__name__}, expected an EntityMemory of {batch}"
-            f" documents and width {width}"
-        )
-    if states.ndim != 3 or (states.shape[0], states.shape[2]) != (batch, width):
-        raise ValueError(
-            f"memory has shape {list(states.shape)}, expected [{batch}, entities + 1, {width}]"
-            " (batch, rows, width)"
+            f"memory is a {type(memory).__name__} of shape {list(shape)}, expected an EntityMemory"
+            f" [{batch}, entities + 1, {width}] (batch, rows, width)"
         )
 
 
@@ -119,34 +113,6 @@ def check_length(tokens: int, cache: Any, positions: Tensor | None, limit: int) 
             f"position {end - 1} of a text, but the model has positions 0 to {limit - 1}"
             f" (n_positions {limit}): read longer texts in windows, with the memory between them"
         )
-
-
-def _check_states(states: Tensor, shape: tuple[int, int, int], others: bool) -> None:
-    if not isinstance(states, Tensor):
-        raise ValueError(
-            f"entity_states has type {type(states).__name__}, expected a tensor of shape"
-            f" {list(shape)}"
-        )
-    if others:
-        raise ValueError(
-            f"entity_states of shape {list(states.shape)} came with entity_ids or memory: expected"
-            " one or the other"
-        )
-    if tuple(states.shape) != shape:
-        raise ValueError(
-            f"entity_states has shape {list(states.shape)}, expected {list(shape)} (batch, tokens,"
-            " width)"
-        )
-    if not states.is_floating_point():
-        raise ValueError(
-            f"entity_states of shape {list(states.shape)} has type {states.dtype}, expected"
-            " floating point"
-        )
-
-
-def _check_memory(memory: EntityMemory, batch: int, width: int, like: Tensor) -> None:
-    check_memory(memory, batch, width)
-    _check_device("memory", memory.states, like)
 
 
 def _check_device(name: str, tensor: Tensor, like: Tensor) -> None:
@@ -182,8 +148,24 @@ def _document_starts(position_ids: Tensor) -> Tensor | None:
     )
 
 
+def with_entities(own: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward method ``own``, whose signature now names the entities as well: Trainer hands a
+    model what its signature names, and drops the rest without a word.
+    """
+
+    @functools.wraps(own)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return own(self, *args, **kwargs)
+
+    *named, rest = inspect.signature(own).parameters.values()  # the last one is **kwargs
+    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None) for n in INPUTS]
+    signature = inspect.Signature([*named, *more, rest])
+    forward.__signature__ = signature  # type: ignore[attr-defined]
+    return forward
+
+
 class EntityContinuation:
-    """The entity ids of generated tokens by a rule (see `GPT2EForCausalLM.generate`), kept while
+    """The entity ids of generated tokens by a rule (see `EntityGeneration.generate`), kept while
     the tokens before stay the same.
     """
 
@@ -198,28 +180,76 @@ class EntityContinuation:
         """Ids int64 [B, t] of the tokens [B, t], which begin with the ``prompt``'s [B, T]."""
         if not callable(self.rule):
             return F.pad(prompt, (0, tokens.shape[1] - prompt.shape[1]), value=self.rule)
-        known = self.ids if self.ids is not None and self._continues(tokens) else prompt
+        before = self.tokens
+        # beam search re-orders the documents: then their ids are found anew from the prompt on
+        goes_on = before is not None and torch.equal(before, tokens[:, : before.shape[1]])
+        known = self.ids if goes_on and self.ids is not None else prompt
         for length in range(known.shape[1] + 1, tokens.shape[1] + 1):
             new = self.rule(tokens[:, :length], known)
-            if (
-                not isinstance(new, Tensor)
-                or tuple(new.shape) != (len(tokens),)
-                or new.dtype != torch.int64
-            ):
-                found = (
-                    f"{new.dtype} {list(new.shape)}"
-                    if isinstance(new, Tensor)
-                    else type(new).__name__
-                )
+            found = getattr(new, "dtype", type(new).__name__), list(getattr(new, "shape", ()))
+            if found != (torch.int64, [len(tokens)]):
                 raise ValueError(
-                    f"new_entities returned {found}, expected int64 [{len(tokens)}] (batch)"
+                    f"new_entities returned {found[0]} {found[1]}, expected int64 [{len(tokens)}]"
+                    " (batch)"
                 )
             known = torch.cat([known, new.to(known.device).unsqueeze(1)], dim=1)
         self.tokens, self.ids = tokens, known
         return known
 
-    def _continues(self, tokens: Tensor) -> bool:
-        """Beam search re-orders the documents: then their ids are found anew from the prompt on."""
-        return self.tokens is not None and torch.equal(
-            self.tokens, tokens[:, : self.tokens.shape[1]]
-        )
+
+class EntityGeneration(GenerationMixin):
+    """transformers' generation with the entities of the prompt and of each new token."""
+
+    config: Any
+
+    def generate(self, *args: Any, new_entities: NewEntities = 0, **kwargs: Any) -> Any:
+        """As `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] for the prompt and
+        ``memory`` to read them from.
+
+        ``new_entities`` says which entity each new token belongs to: one id for all, or a function
+        of the tokens so far [B, t] and the ids of those before the last [B, t - 1] that returns the
+        last one's, int64 [B]. The memory is only read. What does not fit together raises
+        ValueError.
+        """
+        tokens = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
+        ids, memory = kwargs.get("entity_ids"), kwargs.get("memory")
+        if kwargs.get("entity_states") is not None or (ids is not None and tokens is None):
+            raise ValueError(
+                "generate takes entity_ids with memory for a prompt of input_ids, neither"
+                " entity_states nor inputs_embeds"
+            )
+        if ids is None and (callable(new_entities) or new_entities != 0):
+            raise ValueError(
+                f"new_entities {new_entities!r} came without entity_ids of the prompt and memory"
+            )
+        if memory is not None and tokens is not None:
+            width = self.config.get_text_config(decoder=True).hidden_size
+            check_memory(memory, tokens.shape[0], width)
+            if ids is not None:
+                memory.check(ids, tokens.shape[1])
+        rule = EntityContinuation(new_entities)
+        model: Any = super()
+        return model.generate(*args, new_entities=rule, **kwargs)
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Any,
+        *args: Any,
+        entity_ids: Tensor | None = None,
+        memory: EntityMemory | None = None,
+        new_entities: EntityContinuation | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The inputs of the next forward pass: entity ids of the tokens that are not in the cache
+        yet, and the memory.
+        """
+        model: Any = super()
+        inputs: dict[str, Any] = model.prepare_inputs_for_generation(input_ids, *args, **kwargs)
+        if entity_ids is not None and memory is not None:
+            continued = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
+            inputs["entity_ids"] = continued[:, -inputs["input_ids"].shape[1] :].contiguous()
+            copies = input_ids.shape[0] // memory.batch_size
+            inputs["memory"] = memory if copies == 1 else memory.expand(copies)
+        elif entity_ids is not None:
+            inputs["entity_ids"] = entity_ids
+        return inputs

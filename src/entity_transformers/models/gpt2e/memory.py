@@ -7,40 +7,11 @@ Dimensions: B batch, T tokens, R = entities + 1 rows, W width.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-
-def check_entity_ids(ids: Tensor, shape: tuple[int, int], rows: int) -> int | None:
-    """The largest id, after checking that ``ids`` is int64 [B, T] of ``shape`` with values from 0
-    to ``rows`` - 1.
-
-    Anything else raises ValueError, on every device. Reading the values waits for the device; while
-    compiling they are not read and None comes back (`bound_ids` then keeps them in their document).
-    A tensor with no element has the largest id 0.
-    """
-    if not isinstance(ids, Tensor) or ids.dtype != torch.int64:
-        found = getattr(ids, "dtype", type(ids).__name__)
-        raise ValueError(
-            f"entity_ids has type {found}, expected an int64 tensor of shape {list(shape)}"
-        )
-    if tuple(ids.shape) != tuple(shape):
-        raise ValueError(
-            f"entity_ids has shape {list(ids.shape)}, expected {list(shape)} (batch, tokens)"
-        )
-    if torch.compiler.is_compiling():
-        return None
-    if not ids.numel():
-        return 0
-    low, high = torch.stack(torch.aminmax(ids)).tolist()
-    if low < 0 or high >= rows:
-        raise ValueError(
-            f"entity_ids of shape {list(ids.shape)} holds ids {low} to {high}, expected 0 to"
-            f" {rows - 1}: 0 is no entity; make room for more with EntityMemory.grow"
-        )
-    return high
 
 
 class EntityMemory:
@@ -101,19 +72,35 @@ class EntityMemory:
         """Components of a vector."""
         return self.states.shape[2]
 
-    def check(self, ids: Tensor) -> int | None:
-        """The largest of the ids [B, T], None while compiling; ValueError as `check_entity_ids`.
+    def check(self, ids: Tensor, length: int | None = None) -> int | None:
+        """The largest of the ids, int64 [B, T] from 0 to R - 1; T is ``length`` where that is
+        given. Anything else raises ValueError.
 
-        The last ids are looked at once only, because that waits for the device.
+        Reading the values waits for the device, so those of the last ids are read only once. While
+        compiling they are not read and None comes back (`bound_ids` keeps them in their document).
         """
-        known = None if torch.compiler.is_compiling() else self._checked
+        found = getattr(ids, "dtype", type(ids).__name__)
+        if found != torch.int64:
+            raise ValueError(
+                f"entity_ids has type {found}, expected an int64 tensor [{self.batch_size}, tokens]"
+            )
+        shape, rows = list(ids.shape), self.states.shape[1]
+        expected = [self.batch_size, (shape or [0])[-1] if length is None else length]
+        if shape != expected:
+            raise ValueError(f"entity_ids has shape {shape}, expected {expected} (batch, tokens)")
+        if torch.compiler.is_compiling():
+            return None
+        known = self._checked
         if known is not None and known[0] is ids and known[1] == ids._version:
             return known[2]
-        length = ids.shape[-1] if isinstance(ids, Tensor) and ids.ndim else 0
-        largest = check_entity_ids(ids, (self.batch_size, length), self.states.shape[1])
-        if largest is not None:
-            self._checked = None if ids.is_inference() else (ids, ids._version, largest)
-        return largest
+        low, high = torch.stack(torch.aminmax(ids)).tolist() if ids.numel() else (0, 0)
+        if low < 0 or high >= rows:
+            raise ValueError(
+                f"entity_ids of shape {shape} holds ids {low} to {high}, expected 0 to {rows - 1}:"
+                " 0 is no entity; make room for more with EntityMemory.grow"
+            )
+        self._checked = None if ids.is_inference() else (ids, ids._version, high)
+        return high
 
     def read(self, ids: Tensor) -> Tensor:
         """The vectors [B, T, W] of the entities ``ids`` [B, T]; tokens outside mentions (id 0) read
@@ -133,14 +120,10 @@ class EntityMemory:
         if mode not in ("last", "mean"):
             raise ValueError(f"memory_write is {mode!r}, expected 'last' or 'mean'")
         self.check(ids)
-        if not isinstance(hidden, Tensor):
+        expected = [*ids.shape, self.width]
+        if list(getattr(hidden, "shape", ())) != expected:
             raise ValueError(
-                f"hidden has type {type(hidden).__name__}, expected a tensor of shape"
-                f" {[*ids.shape, self.width]}"
-            )
-        if tuple(hidden.shape) != (*ids.shape, self.width):
-            raise ValueError(
-                f"hidden has shape {list(hidden.shape)}, expected {[*ids.shape, self.width]}"
+                f"hidden has shape {list(getattr(hidden, 'shape', ()))}, expected {expected}"
                 " (batch, tokens, width)"
             )
         ids, hidden = bound_ids(ids, self.states.shape[1]), hidden.to(self.states.dtype)
@@ -150,33 +133,18 @@ class EntityMemory:
         return self._with(torch.where(written, pick(ids, hidden, last), self.states))
 
     def reset(self, rows: Tensor | None = None) -> EntityMemory:
-        """Back to ones: the documents ``rows`` (bool [B] or int64 indices), single vectors of them
-        (bool [B, R]), or all by default.
+        """Back to ones: the documents ``rows`` (bool [B]), single vectors of them (bool [B, R]), or
+        all by default.
         """
         if rows is None:
             return self._with(torch.ones_like(self.states.detach()))
-        return self._with(self.states.masked_fill(self._choose(rows).to(self.states.device), 1.0))
-
-    def _choose(self, rows: Tensor) -> Tensor:
-        """The vectors ``rows`` as bool that spreads over [B, R, W]."""
-        if isinstance(rows, Tensor) and rows.dtype == torch.bool:
-            if tuple(rows.shape) == tuple(self.states.shape[:2]):
-                return rows.unsqueeze(-1)
-            if tuple(rows.shape) == (self.batch_size,):
-                return rows[:, None, None]
-        integer = isinstance(rows, Tensor) and rows.dtype == torch.int64
-        indices = set(rows.flatten().tolist()) if integer else {None}
-        if not indices <= set(range(self.batch_size)):
-            found = (
-                f"{rows.dtype} {list(rows.shape)}"
-                if isinstance(rows, Tensor)
-                else type(rows).__name__
-            )
+        shape = list(self.states.shape[:2])
+        if rows.dtype != torch.bool or list(rows.shape) not in (shape, shape[:1]):
             raise ValueError(
-                f"rows is {found}, expected bool [{self.batch_size}] or"
-                f" {list(self.states.shape[:2])}, or int64 indices from 0 to {self.batch_size - 1}"
+                f"rows is {rows.dtype} {list(rows.shape)}, expected bool {shape[:1]} or {shape}"
             )
-        return torch.tensor([i in indices for i in range(self.batch_size)])[:, None, None]
+        there = rows.to(self.states.device).view(*rows.shape, *[1] * (3 - rows.ndim))
+        return self._with(self.states.masked_fill(there, 1.0))
 
     def put(self, documents: Tensor, rows: Tensor, vectors: Tensor) -> EntityMemory:
         """The memory in which row ``rows[i]`` of document ``documents[i]`` is ``vectors[i]``:
@@ -204,17 +172,9 @@ class EntityMemory:
         """
         return self._with(self.states.repeat_interleave(copies, dim=0))
 
-    def to(
-        self,
-        device: torch.device | str | torch.dtype | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> EntityMemory:
-        """The same vectors on another device or in another dtype; as of a tensor, the dtype may
-        come first.
-        """
-        if isinstance(device, torch.dtype):
-            device, dtype = None, device
-        return self._with(self.states.to(device=device, dtype=dtype))
+    def to(self, *args: Any, **kwargs: Any) -> EntityMemory:
+        """The same vectors on another device or in another dtype, with `Tensor.to`'s arguments."""
+        return self._with(self.states.to(*args, **kwargs))
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint keeps: the vectors [B, R, W], without gradient."""
@@ -224,28 +184,20 @@ class EntityMemory:
         """The saved memory of `tensors`, of the same batch and width; its room for entities is the
         saved one's. Other shapes, or a row 0 that is not ones, raise ValueError.
         """
-        states = tensors["states"]
-        if (
-            states.ndim != 3
-            or (states.shape[0], states.shape[2]) != (self.batch_size, self.width)
-            or not states.shape[1]
+        states, like = tensors["states"], self.states
+        if (states.shape[0], *states.shape[2:]) != (self.batch_size, self.width) or not (
+            states.shape[1] and (states[:, 0] == 1).all()
         ):
             raise ValueError(
-                f"states has shape {list(states.shape)}, expected [{self.batch_size}, entities + 1,"
-                f" {self.width}]"
+                f"states of shape {list(states.shape)} are no EntityMemory's: expected"
+                f" [{self.batch_size}, entities + 1, {self.width}], row 0 of each document ones"
             )
-        if not (states[:, 0] == 1).all():
-            raise ValueError(
-                f"states of shape {list(states.shape)} are no EntityMemory's: row 0 of each"
-                " document is expected to be ones"
-            )
-        like = self.states
         return self._with(states.detach().to(device=like.device, dtype=like.dtype, copy=True))
 
 
 def bound_ids(ids: Tensor, rows: int) -> Tensor:
-    """The ids; while compiling, when `check_entity_ids` can't look at them, those out of range are
-    0 (no entity).
+    """The ids; while compiling, when `EntityMemory.check` does not read them, those out of range
+    are 0 (no entity).
     """
     return torch.where((ids >= 0) & (ids < rows), ids, 0) if torch.compiler.is_compiling() else ids
 

@@ -20,21 +20,19 @@ from transformers import (
     GPT2PreTrainedModel,
 )
 from transformers import initialization as init
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPastAndCrossAttentions,
-    CausalLMOutputWithCrossAttentions,
-)
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Block
 from transformers.utils.output_capturing import OutputRecorder
 
 from .attention import EntityAttention
 from .entities import (
     Entities,
+    EntityGeneration,
     check_length,
     find_entities,
     find_no_entities,
+    with_entities,
 )
-from .generation import EntityGeneration
 from .memory import EntityMemory
 from .shortcuts import FastEntityAttention
 
@@ -182,7 +180,7 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         input_ids: Tensor | None = None,
         past_key_values: Any = None,
         attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
+        *,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
@@ -220,7 +218,6 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
             input_ids=input_ids,
             past_key_values=past_key_values,
             attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
             position_ids=position_ids,
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
@@ -239,40 +236,10 @@ class GPT2EForCausalLM(EntityGeneration, GPT2EPreTrainedModel, GPT2LMHeadModel):
         self.transformer = GPT2EModel(config)
         self.post_init()
 
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        past_key_values: Any = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        use_cache: bool | None = None,
-        logits_to_keep: int | Tensor = 0,
-        entity_ids: Tensor | None = None,
-        memory: EntityMemory | None = None,
-        entity_states: Tensor | None = None,
-        **kwargs: Any,
-    ) -> CausalLMOutputWithCrossAttentions:
-        """Logits [B, T, vocabulary], and the loss for ``labels`` [B, T] (shifted inside); entities
-        as in `GPT2EModel.forward`.
-        """
-        return super().forward(
-            input_ids=input_ids,
-            past_key_values=past_key_values,
-            attention_mask=attention_mask,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            labels=labels,
-            use_cache=use_cache,
-            logits_to_keep=logits_to_keep,
-            entity_ids=entity_ids,
-            memory=memory,
-            entity_states=entity_states,
-            **kwargs,
-        )
+    forward = with_entities(GPT2LMHeadModel.forward)
+    """Logits [B, T, vocabulary], and the loss for ``labels`` [B, T] (shifted inside); entities as
+    in `GPT2EModel.forward`.
+    """
 
 
 AutoConfig.register("gpt2e", GPT2EConfig, exist_ok=True)

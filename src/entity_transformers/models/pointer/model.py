@@ -1,23 +1,39 @@
-"""GPT-2 and GPT2E with an entity pointer at their output, as models of transformers.
+"""GPT-2 with an entity pointer at its output, as a model of transformers and as the steps see it.
 
-Dimensions: B batch, T tokens, W width, V vocabulary.
+What `GPT2Pointer.encode` gives is the final hidden states and behind them what may be copied after
+each (`pointer.pack`), of which `logits` and `nats` are made. Labels are given on mentions (gold, a
+resolver's); the memory lags them itself (`memory`).
+Dimensions: B rows of text, T tokens of a window, W width, V vocabulary, F forms.
 Annotations are not postponed here, because `strict` checks a config's values against them.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
-from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
 
-from entity_transformers.models.gpt2e.entities import EntityContinuation
-from entity_transformers.models.gpt2e.generation import EntityGeneration
-from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
-from entity_transformers.models.pointer.memory import Keep, PointerMemory
-from entity_transformers.models.pointer.pointer import MATCHES, EntityPointer, mix_all, upcast
+from entity_transformers.artifacts import read_json
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.models.gpt2 import GPT2, shape
+from entity_transformers.models.loss import sum_mixture
+from entity_transformers.models.pointer.memory import PointerMemory
+from entity_transformers.models.pointer.pointer import (
+    MATCHES,
+    NOTHING,
+    Copies,
+    EntityPointer,
+    find_copied,
+    hide,
+    mix_all,
+    pack,
+    unpack,
+    upcast,
+)
 
 
 @strict
@@ -26,7 +42,6 @@ class GPT2PointerConfig(GPT2Config):
 
     model_type = "gpt2-pointer"
 
-    entity_output: Literal["pointer", "none"] = "pointer"
     entity_lag: int = 16
     pointer_width: int = 64
     pointer_forms: int = 4
@@ -34,178 +49,154 @@ class GPT2PointerConfig(GPT2Config):
     pointer_rate: float = 30.0
 
 
-@strict
-class GPT2EPointerConfig(GPT2EConfig):
-    """GPT2E's config, the pointer's values, and what entity attention reads
-    (kind gpt2e-pointer).
-    """
-
-    model_type = "gpt2e-pointer"
-    _auto_class = None  # GPT2E's folders carry their code, these don't
-
-    entity_input: Literal["lagged", "given"] = "lagged"
-    entity_output: Literal["pointer", "none"] = "pointer"
-    entity_lag: int = 16
-    pointer_width: int = 64
-    pointer_forms: int = 4
-    pointer_tokens: int = 8
-    pointer_rate: float = 30.0
-
-
-def keep_of(config: Any) -> Keep:
-    """What the memory keeps."""
-    return Keep(config.pointer_forms, config.pointer_tokens, config.entity_lag)
-
-
-def make_pointer(config: Any) -> EntityPointer | None:
-    """The pointer that the config tells of."""
-    if config.entity_output == "none":
-        return None
-    return EntityPointer(
-        config.n_embd, config.pointer_width, config.pointer_forms, config.pointer_rate
-    )
-
-
-@torch.no_grad()
-def take_rate(pointer: EntityPointer | None, saved: Mapping[str, Any]) -> None:
-    """Weights from a model with the config ``saved`` say here what they said there, where
-    `EntityPointer.rate` may have been another. A model without a pointer had none to give.
-    """
-    if pointer is None or saved.get("entity_output", "none") == "none":
-        return
-    if (other := saved.get("pointer_rate", pointer.rate)) != pointer.rate:
-        for weights in pointer.parameters():
-            weights.mul_(other / pointer.rate)
-
-
-class Pointed:
-    """The pointer's part of both classes: their logits are log-probabilities of the mixture where
-    ``memory`` knows an entity, and what they would be without a pointer elsewhere.
-    """
-
-    config: Any
-    transformer: Any
-    lm_head: Any
-    loss_function: Any
-    entity_pointer: EntityPointer | None
-
-    @torch.no_grad()
-    def _init_weights(self, module: torch.nn.Module) -> None:
-        model: Any = super()
-        model._init_weights(module)
-        if isinstance(module, EntityPointer):
-            module.begin()
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        past_key_values: Any = None,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        labels: Tensor | None = None,
-        use_cache: bool | None = None,
-        logits_to_keep: int | Tensor = 0,
-        entity_ids: Tensor | None = None,
-        memory: PointerMemory | None = None,
-        before: Tensor | None = None,
-        **kwargs: Any,
-    ) -> CausalLMOutputWithCrossAttentions:
-        """Logits [B, T, V], and the loss for ``labels`` [B, T] (shifted inside).
-
-        ``memory`` is what earlier windows left, which is only read; ``before`` int64 [B, 3] the
-        tokens before these, -1 for none, by default the memory's latest. ``entity_ids`` int64 [B,
-        T], what entity attention reads of these tokens; a GPT-2 has no use for them.
-        """
-        if isinstance(self.config, GPT2EPointerConfig) and memory is not None:
-            kwargs |= {"entity_ids": entity_ids, "memory": memory.base}
-        read = self.transformer(
-            input_ids,
-            past_key_values=past_key_values,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            use_cache=use_cache,
-            **kwargs,
-        )
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        hidden = read.last_hidden_state
-        logits = self.lm_head(hidden[:, kept])
-        if memory is not None and self.entity_pointer is not None and memory.count.any():
-            if input_ids is None:
-                raise ValueError("a memory is read with input_ids, not with inputs_embeds")
-            latest = memory.tokens[:, -MATCHES:].to(input_ids) if before is None else before
-            copies = self.entity_pointer(hidden, torch.cat([latest, input_ids], 1), memory)
-            copies = type(copies)(*(part[:, kept] for part in copies))
-            logits = mix_all(upcast(logits).log_softmax(-1), copies)
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size)
-        return CausalLMOutputWithCrossAttentions(
-            loss=loss,
-            logits=logits,
-            past_key_values=read.past_key_values,
-            hidden_states=read.hidden_states,
-            attentions=read.attentions,
-            cross_attentions=read.cross_attentions,
-        )
-
-    def prepare_inputs_for_generation(
-        self,
-        input_ids: Tensor,
-        *args: Any,
-        entity_ids: Tensor | None = None,
-        memory: PointerMemory | None = None,
-        new_entities: EntityContinuation | None = None,
-        **kwargs: Any,
-    ) -> dict[str, Any]:
-        """The inputs of the next forward pass: the memory, the tokens before those that are not in
-        the cache yet, and what entity attention reads of these.
-        """
-        model: Any = super()
-        inputs: dict[str, Any] = model.prepare_inputs_for_generation(input_ids, *args, **kwargs)
-        if memory is None:
-            return inputs
-        copies = input_ids.shape[0] // memory.batch_size
-        memory = memory if copies == 1 else memory.expand(copies)
-        length = inputs["input_ids"].shape[1]
-        latest = memory.tokens[:, -MATCHES:].to(input_ids)
-        whole = torch.cat([latest, input_ids], 1)[:, : input_ids.shape[1] + MATCHES - length]
-        inputs |= {"memory": memory, "before": whole[:, -MATCHES:]}
-        if entity_ids is not None and isinstance(self.config, GPT2EPointerConfig):
-            given = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
-            if self.config.entity_input == "lagged":
-                given = memory.lag_labels(given, torch.zeros_like(given, dtype=torch.bool))
-            inputs["entity_ids"] = given[:, -length:].contiguous()
-        return inputs
-
-
-class GPT2PointerForCausalLM(Pointed, EntityGeneration, GPT2LMHeadModel):  # type: ignore[misc]
-    """GPT-2 whose output may copy forms of the entities of a `PointerMemory`."""
+class GPT2PointerForCausalLM(GPT2LMHeadModel):
+    """GPT-2 and the weights of its pointer, which `GPT2Pointer` alone reads."""
 
     config_class = GPT2PointerConfig
 
     def __init__(self, config: GPT2PointerConfig) -> None:
         super().__init__(config)
-        self.entity_pointer = make_pointer(config)
+        self.entity_pointer = EntityPointer(
+            config.n_embd, config.pointer_width, config.pointer_forms, config.pointer_rate
+        )
         self.post_init()
 
-
-class GPT2EPointerForCausalLM(Pointed, GPT2EForCausalLM):  # type: ignore[misc]
-    """GPT2E whose output may copy forms of the entities of a `PointerMemory`."""
-
-    _auto_class = None
-    config_class = GPT2EPointerConfig
-
-    def __init__(self, config: GPT2EPointerConfig) -> None:
-        super().__init__(config)
-        self.entity_pointer = make_pointer(config)
-        self.post_init()
+    @torch.no_grad()
+    def _init_weights(self, module: torch.nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, EntityPointer):
+            module.begin()
 
 
-for _config, _model in (
-    (GPT2PointerConfig, GPT2PointerForCausalLM),
-    (GPT2EPointerConfig, GPT2EPointerForCausalLM),
-):
-    AutoConfig.register(_config.model_type, _config, exist_ok=True)
-    AutoModelForCausalLM.register(_config, _model, exist_ok=True)
+AutoConfig.register(GPT2PointerConfig.model_type, GPT2PointerConfig, exist_ok=True)
+AutoModelForCausalLM.register(GPT2PointerConfig, GPT2PointerForCausalLM, exist_ok=True)
+
+
+class GPT2Pointer(GPT2):
+    """A GPT-2 with a pointer; its state is a `PointerMemory`."""
+
+    kind = KINDS["gpt2-pointer"]
+    of = GPT2PointerForCausalLM
+    objective = "mixture"
+
+    @property
+    def pointer(self) -> EntityPointer:
+        """The pointer's module."""
+        pointer: EntityPointer = self.module.entity_pointer
+        return pointer
+
+    def start(self, rows: int, entities: int = 0) -> PointerMemory:
+        config = self.module.config
+        sizes = config.pointer_forms, config.pointer_tokens, config.entity_lag
+        return PointerMemory.start(rows, entities, *sizes, self.output_weight)
+
+    def encode(self, batch: Batch, state: PointerMemory) -> tuple[Tensor, PointerMemory]:
+        hidden, copies, state = self.point(batch, state)
+        return pack(hidden, copies), state
+
+    def point(
+        self, batch: Batch, state: PointerMemory
+    ) -> tuple[Tensor, Copies | None, PointerMemory]:
+        """Final hidden states [B, T, W], what may be copied after each (None: nothing), and the
+        memory that the window leaves.
+
+        A batch without labels and without documents that begin in it is read without the memory,
+        which stays as it is; in training, where documents may begin, no labels are those of a
+        window without mentions.
+        """
+        hidden = self.read(batch).last_hidden_state
+        if batch.entity_ids is None and batch.fresh is None:
+            return hidden, None, state
+        labels = torch.zeros_like(batch.tokens) if batch.entity_ids is None else batch.entity_ids
+        starts, new = find_starts(batch, self.module.config.bos_token_id), slice(batch.new, None)
+        copies = self._point(batch, hidden, starts, state)
+        state = state.write(batch.tokens[:, new], labels[:, new], hidden[:, new], starts[:, new])
+        return hidden, copies, state
+
+    def _point(
+        self, batch: Batch, hidden: Tensor, starts: Tensor, state: PointerMemory
+    ) -> Copies | None:
+        """What may be copied after each token; nothing in documents that begin in the window, and
+        nothing after tokens that an earlier window had.
+        """
+        begun = starts.cummax(1).values
+        if not state.count[~begun[:, 0].cpu()].any():
+            return None
+        length = batch.tokens.shape[1]
+        before = state.tokens[:, -MATCHES:].to(batch.tokens)
+        tokens = torch.cat([before, batch.tokens[:, batch.new :]], 1)
+        found = self.pointer(hidden[:, batch.new :], tokens, state)
+        found = hide(found, begun[:, batch.new :])
+        if not batch.new:
+            return found
+        share = found.share.new_zeros(len(hidden), length)
+        forms = found.tokens.new_full((*share.shape, found.tokens.shape[-1]), -1)
+        shares = found.shares.new_full(forms.shape, NOTHING)
+        for whole, part in zip((share, forms, shares), found, strict=True):
+            whole[:, batch.new :] = part
+        return Copies(share, forms, shares)
+
+    def sum_losses(
+        self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
+    ) -> tuple[Tensor, Any]:
+        hidden, copies, state = self.point(batch, state)
+        rows, wanted = hidden.flatten(0, 1), targets.flatten()
+        if copies is None:  # the mixture is the model's share
+            alone = torch.zeros(len(rows), dtype=upcast(rows[:0]).dtype, device=rows.device)
+            return sum_mixture(rows, self.output_weight, wanted, alone, alone - 1e30), state
+        copied = find_copied(copies, targets).flatten()
+        return sum_mixture(rows, self.output_weight, wanted, copies.share.flatten(), copied), state
+
+    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        states, copies = unpack(hidden, self.width)
+        plain = -super().nats(states, targets)
+        if copies is None:
+            return -plain
+        mixed = torch.logaddexp(copies.share + plain, find_copied(copies, targets))
+        return torch.where(targets == IGNORED, 0.0, -mixed).float()
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """log p of every token [..., V] after what `encode` gave, [..., W + 1 + 2 F]; without
+        copies the model's own scores.
+        """
+        states, copies = unpack(hidden, self.width)
+        plain = super().logits(states)
+        return plain if copies is None else mix_all(upcast(plain).log_softmax(-1), copies)
+
+    def encoder(self, layers: bool = False) -> LanguageModel:
+        """GPT-2, whose states the pointer reads."""
+        return GPT2(self.module)
+
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        values = {name: getattr(entry.lm, name) for name in GPT2PointerConfig.__annotations__}
+        return GPT2PointerConfig(**shape(entry.lm, vocabulary, end), **values)
+
+    @classmethod
+    def start_from(cls, folder: Path, config: Any) -> Any:
+        module = super().start_from(folder, config)
+        take_rate(module.entity_pointer, read_json(folder / "config.json"))
+        return module
+
+
+@torch.no_grad()
+def take_rate(pointer: EntityPointer, saved: Mapping[str, Any]) -> None:
+    """Weights from a model with the config ``saved`` say here what they said there, where
+    `EntityPointer.rate` may have been another. A model without a pointer had none to give.
+    """
+    if (other := saved.get("pointer_rate", pointer.rate)) != pointer.rate:
+        for weights in pointer.parameters():
+            weights.mul_(other / pointer.rate)
+
+
+def find_starts(batch: Batch, end: int) -> Tensor:
+    """bool [B, T]: where a document begins in the window. In training each begins with ``end``, and
+    its rows of the memory are fresh; a text that is evaluated begins with its reading.
+    """
+    starts = torch.zeros_like(batch.tokens, dtype=torch.bool)
+    if batch.positions is not None:
+        starts[:, 1:] = batch.positions[:, 1:] == 0
+    if batch.fresh is not None:
+        starts = starts | (batch.tokens == end)
+        starts[:, 0] |= batch.fresh.any(1) & ~starts.any(1)
+    return starts

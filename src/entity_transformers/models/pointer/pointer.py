@@ -219,11 +219,6 @@ def unpack(packed: Tensor, width: int) -> tuple[Tensor, Copies | None]:
     return hidden, Copies(rest[..., 0], tokens, shares)
 
 
-def mix(plain: Tensor, copies: Copies, targets: Tensor) -> Tensor:
-    """log p of the targets [...], of which ``plain`` is log p_LM."""
-    return torch.logaddexp(copies.share + plain, find_copied(copies, targets))
-
-
 def find_copied(copies: Copies, targets: Tensor) -> Tensor:
     """log of g times p_copy of the targets [...], all entities together."""
     same = copies.tokens.flatten(0, -2) == targets.flatten()[:, None]

@@ -12,20 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import GloVeParams
-from entity_transformers.models.static.vectors import (
-    Note,
-    Trained,
-    WordVectors,
-    count_words,
-    read_folder,
-)
+from entity_transformers.models.static.vectors import Note, WordVectors, count_words
+from entity_transformers.models.static.vectors import load as load
 
 
 @dataclass(frozen=True)
@@ -129,9 +122,12 @@ def run_epoch(
     return total
 
 
-def train(texts: Sequence[Sequence[str]], params: GloVeParams, seed: int, note: Note) -> Trained:
-    """The sums of word and context vectors, the same bytes for the same seed. Words that are too
-    rare are taken out before neighbours are counted. No word that is frequent enough: ValueError.
+def train(
+    texts: Sequence[Sequence[str]], params: GloVeParams, seed: int, note: Note
+) -> tuple[WordVectors, int]:
+    """The sums of word and context vectors, the same bytes for the same seed, and how many numbers
+    were fitted. Words that are too rare are taken out before neighbours are counted. No word that
+    is frequent enough: ValueError.
     """
     kept = count_words(texts, params.min_count, "min_count")
     places = {word: place for place, word in enumerate(kept)}
@@ -147,9 +143,4 @@ def train(texts: Sequence[Sequence[str]], params: GloVeParams, seed: int, note: 
     vectors = (factors.words + factors.contexts)[:, :-1]
     counts = np.array(list(kept.values()), np.int64)
     fitted = factors.words.size + factors.contexts.size
-    return Trained(WordVectors(tuple(kept), counts, np.ascontiguousarray(vectors)), fitted)
-
-
-def load(folder: Path) -> WordVectors:
-    """Saved vectors; none saved there: FileNotFoundError."""
-    return WordVectors(**read_folder(folder, KINDS["glove"].name)[1])
+    return WordVectors(tuple(kept), counts, np.ascontiguousarray(vectors)), fitted

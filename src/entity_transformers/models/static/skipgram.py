@@ -1,4 +1,6 @@
-"""Skip-gram with negative sampling by gensim, for words alone and for words with n-grams."""
+"""word2vec (Mikolov et al., 2013) and fastText (Bojanowski et al., 2017): gensim's skip-gram with
+negative sampling, of words and of words with their character n-grams.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,61 @@ from typing import Any
 
 import numpy as np
 
-from entity_transformers.kinds.params import Word2VecParams
-from entity_transformers.models.static.vectors import Note, count_words, split_texts
+from entity_transformers.kinds.params import FastTextParams, Word2VecParams
+from entity_transformers.models.static.vectors import (
+    Note,
+    SubwordVectors,
+    WordVectors,
+    count_words,
+)
+from entity_transformers.models.static.vectors import load as load
 
-logging.getLogger("gensim").setLevel(logging.WARNING)  # it tells of every job that it hands out
+logging.getLogger("gensim").setLevel(logging.WARNING)  # it reports every job that it hands out
 
 
-def shared_settings(params: Word2VecParams, seed: int) -> dict[str, Any]:
-    """The keywords of gensim's Word2Vec and FastText. One worker, or threads race for the weights
-    and no two trainings are alike.
+def train(
+    texts: Sequence[Sequence[str]], params: Word2VecParams, seed: int, note: Note
+) -> tuple[WordVectors, int]:
+    """Vectors of the words of the texts, with FastTextParams of their n-grams too, the same bytes
+    for the same seed, and how many numbers were fitted. No word is frequent enough: ValueError.
+
+    gensim leaves out, without a word, what a text has beyond 10,000 words: longer ones are split.
     """
-    return {
+    from gensim.models.word2vec import MAX_WORDS_IN_BATCH
+
+    count_words(texts, params.min_count, "min_count")  # gensim's own error names no value
+    parts = [
+        list(text[start : start + MAX_WORDS_IN_BATCH])
+        for text in texts
+        for start in range(0, len(text), MAX_WORDS_IN_BATCH)
+    ]
+    model = make_model(params, seed)
+    model.build_vocab(corpus_iterable=parts)
+    model.train(
+        corpus_iterable=parts,
+        total_examples=model.corpus_count,
+        total_words=model.corpus_total_words,
+        epochs=model.epochs,
+        callbacks=[_note_epochs(note)],
+    )
+    keyed = model.wv
+    words = tuple(keyed.index_to_key)
+    counts = np.array([keyed.get_vecattr(word, "count") for word in words], np.int64)
+    found = words, counts, np.asarray(keyed.vectors, np.float32)
+    if not isinstance(params, FastTextParams):
+        return WordVectors(*found), found[2].size + model.syn1neg.size
+    ngrams = np.asarray(keyed.vectors_ngrams, np.float32)
+    fitted = keyed.vectors_vocab.size + ngrams.size + model.syn1neg.size
+    return SubwordVectors(*found, ngrams, params.shortest, params.longest), fitted
+
+
+def make_model(params: Word2VecParams, seed: int) -> Any:
+    """gensim's untrained model. One worker, or threads race for the weights and no two trainings
+    are alike.
+    """
+    from gensim.models import FastText, Word2Vec
+
+    shared: dict[str, Any] = {
         "sg": 1,
         "hs": 0,
         "vector_size": params.width,
@@ -31,42 +77,21 @@ def shared_settings(params: Word2VecParams, seed: int) -> dict[str, Any]:
         "seed": seed,
         "workers": 1,
     }
+    if isinstance(params, FastTextParams):
+        sizes = {"min_n": params.shortest, "max_n": params.longest, "bucket": params.buckets}
+        return FastText(**shared, **sizes)
+    return Word2Vec(**shared)
 
 
-def fit(model: Any, texts: Sequence[Sequence[str]], note: Note) -> tuple[int, int]:
-    """Train an untrained model of gensim on the texts: words that it was trained on, without those
-    that are rare or were left out by chance, and words that it was given, over all epochs.
-
-    gensim leaves out, without a word, what a text has beyond 10,000 words: longer ones are split.
-    """
+def _note_epochs(note: Note) -> Any:
     from gensim.models.callbacks import CallbackAny2Vec
-    from gensim.models.word2vec import MAX_WORDS_IN_BATCH
 
     class Noted(CallbackAny2Vec):
-        """Tells of each epoch."""
-
         def __init__(self) -> None:
             self.epoch = 0
 
-        def on_epoch_end(self, _: Any) -> None:
+        def on_epoch_end(self, model: Any) -> None:
             self.epoch += 1
             note(self.epoch, None)
 
-    count_words(texts, model.min_count, "min_count")  # gensim's own error names no value
-    parts = list(split_texts(texts, MAX_WORDS_IN_BATCH))
-    model.build_vocab(corpus_iterable=parts)
-    trained, given = model.train(
-        corpus_iterable=parts,
-        total_examples=model.corpus_count,
-        total_words=model.corpus_total_words,
-        epochs=model.epochs,
-        callbacks=[Noted()],
-    )
-    return int(trained), int(given)
-
-
-def take(keyed: Any) -> dict[str, Any]:
-    """The fields of `WordVectors` from gensim's KeyedVectors."""
-    words = tuple(keyed.index_to_key)
-    counts = np.array([keyed.get_vecattr(word, "count") for word in words], np.int64)
-    return {"words": words, "counts": counts, "vectors": np.asarray(keyed.vectors, np.float32)}
+    return Noted()

@@ -6,15 +6,15 @@ Dimensions: V words of the vocabulary, W width, n words that are asked for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from entity_transformers.artifacts import read_arrays, read_json, write_arrays, write_json
+from entity_transformers.kinds import KINDS
 
 Note = Callable[[int, float | None], None]
 """Told after each epoch: its number from 1, and the objective where the trainer knows it."""
@@ -55,62 +55,64 @@ class WordVectors:
         """The vector [W] of a word that the vocabulary lacks: zeros."""
         return np.zeros(self.width, np.float32)
 
-    def extras(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """What a kind keeps beside this: arrays, and values of config.json."""
-        return {}, {}
-
     def save(self, folder: Path, kind: str) -> None:
-        """Write config.json and model.safetensors; `read_folder` reads them."""
-        arrays, values = self.extras()
+        """Write config.json and model.safetensors; `load` reads them."""
+        arrays = {k: array for k, array in vars(self).items() if isinstance(array, np.ndarray)}
+        numbers = {k: number for k, number in vars(self).items() if isinstance(number, int)}
         shape = {"model_type": kind, "width": self.width, "vocabulary": len(self.words)}
-        write_json(folder / "config.json", shape | values)
-        write_arrays(
-            folder / "model.safetensors",
-            {"vectors": self.vectors, "counts": self.counts, **arrays},
-            {"words": list(self.words)},
-        )
+        write_json(folder / "config.json", shape | numbers)
+        write_arrays(folder / "model.safetensors", arrays, {"words": list(self.words)})
 
     def render(self) -> str:
         """word2vec's text format, which gensim's `KeyedVectors.load_word2vec_format` reads: "V W",
         then a word and its numbers per line.
         """
         head = f"{len(self.words)} {self.width}"
-        rows = (_join(word, row) for word, row in zip(self.words, self.vectors, strict=True))
+        # nine digits give every float32 back
+        rows = (
+            " ".join([word, *(f"{value:.9g}" for value in row)])
+            for word, row in zip(self.words, self.vectors, strict=True)
+        )
         return "\n".join([head, *rows]) + "\n"
 
 
-def _join(word: str, row: np.ndarray) -> str:
-    # nine digits give every float32 back
-    return " ".join([word, *(f"{value:.9g}" for value in row)])
-
-
 @dataclass(frozen=True)
-class Trained:
-    """What a trainer gives: the vectors, and how many numbers it has fitted (those that only
-    training needs among them).
+class SubwordVectors(WordVectors):
+    """fastText's: also vectors of character n-grams, of which an unknown word has the mean.
+
+    ngrams             float32 [B, W], of the B buckets that the n-grams share
+    shortest, longest  characters of an n-gram, the border signs < and > of a word among them
     """
 
-    vectors: WordVectors
-    parameters: int
+    ngrams: np.ndarray
+    shortest: int
+    longest: int
+
+    def compose(self, word: str) -> np.ndarray:
+        """The mean [W] of the vectors of its n-grams; zeros for a word too short to have one."""
+        from gensim.models.fasttext import ft_ngram_hashes
+
+        rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
+        if not rows:
+            return super().compose(word)
+        return self.ngrams[rows].mean(axis=0, dtype=np.float32)
 
 
-def read_folder(folder: Path, kind: str) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """config.json of saved vectors, and the fields of `WordVectors` with any further arrays.
-
-    None saved there: FileNotFoundError. Those of another kind: ValueError.
-    """
+def load(folder: Path) -> WordVectors:
+    """Saved vectors. None there: FileNotFoundError; another model: ValueError."""
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
             f"{folder}: no saved model there (config.json is missing): train it first, or correct"
             " the path"
         )
     shape = read_json(folder / "config.json")
-    if shape.get("model_type") != kind:
-        raise ValueError(
-            f"{folder}: a model of type {shape.get('model_type')!r}, expected {kind!r}"
-        )
+    if (kind := shape.get("model_type")) not in KINDS or "static" not in KINDS[kind].can:
+        raise ValueError(f"{folder}: a model of type {kind!r}, expected static word vectors")
     arrays, metadata = read_arrays(folder / "model.safetensors")
-    return shape, {"words": tuple(metadata["words"]), **arrays}
+    words = tuple(metadata["words"])
+    if kind != "fasttext":
+        return WordVectors(words, **arrays)
+    return SubwordVectors(words, **arrays, shortest=shape["shortest"], longest=shape["longest"])
 
 
 def count_words(texts: Iterable[Sequence[str]], min_count: int, key: str) -> dict[str, int]:
@@ -126,12 +128,3 @@ def count_words(texts: Iterable[Sequence[str]], min_count: int, key: str) -> dic
             " or train on more text"
         )
     return kept
-
-
-def split_texts(texts: Iterable[Sequence[str]], longest: int) -> Iterator[list[str]]:
-    """The texts in order, those of more than ``longest`` words in consecutive parts; empty ones
-    are left out.
-    """
-    for text in texts:
-        for start in range(0, len(text), longest):
-            yield list(text[start : start + longest])

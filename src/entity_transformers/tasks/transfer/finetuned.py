@@ -27,7 +27,7 @@ from entity_transformers.train.progress import TrainingError
 SORTED = 8
 """Batches whose examples are sorted by length together, so that little is padded."""
 STANDARD_DEVIATION = 0.02
-_LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers)\.(\d+)\.|_l(\d+)$")
+_LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers|lstm)\.(\d+)\.")
 _EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
 
 log = logging.getLogger(__name__)
@@ -136,9 +136,7 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
     ``layers`` layers. More layers than it has, or names that tell no layers: ValueError.
     """
     own = dict(model.module.named_parameters())
-    place = {
-        name: int(match[1] or match[2]) if (match := _LAYER.search(name)) else None for name in own
-    }
+    place = {name: int(match[1]) if (match := _LAYER.search(name)) else None for name in own}
     count = len({layer for layer in place.values() if layer is not None})
     if layers > count or not count:
         raise ValueError(

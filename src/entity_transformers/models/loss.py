@@ -1,0 +1,163 @@
+"""Training losses: sums of cross-entropies whose gradient is made along with them, chunk by chunk.
+
+Beside the model this is the largest part of a step: with 2,048 tokens and GPT-2's vocabulary the
+logits alone are 412 MB in float32, and autograd keeps several such matrices. Here one chunk of them
+exists at a time, none is computed twice, and on a CPU what is done to single logits is done strip
+by strip, so that a strip stays in the cache from the first operation to the last.
+
+Dimensions: N tokens, V vocabulary, W width; n tokens of a strip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from entity_transformers.models.base import IGNORED, LanguageModel
+
+CHUNKS = {"cpu": 512}  # tokens whose logits are made at once
+LARGE_CHUNK = 4096
+STRIPS = {"cpu": 1_600_000}  # logits; elsewhere a strip is a whole chunk
+# tensor cores want rows of bfloat16 logits that are a multiple of 8 long: 50,304 for GPT-2's 50,257
+ALIGNED = {"cuda": 64}
+
+
+def compute_loss(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
+    """The sum of `LanguageModel.nats` for training: hidden states [B, T, W], targets [B, T]."""
+    return sum_losses(
+        hidden.reshape(-1, hidden.shape[-1]), model.output_weight, targets.reshape(-1)
+    )
+
+
+def sum_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """Sum of the negative log-likelihoods in nats, a float32 scalar, of ``targets`` int64 [N] under
+    the logits states @ weight.T.
+
+    ``states`` [N, W], ``weight`` [V, W]; a target of -100 counts nothing. Products run in
+    autocast's dtype where it is on, everything else in float32 at least. Its gradient can be taken
+    once, not differentiated again.
+    """
+    loss: Tensor = _SummedLoss.apply(states, weight, targets)
+    return loss
+
+
+def sum_mixture(
+    states: Tensor, weight: Tensor, targets: Tensor, share: Tensor, copied: Tensor
+) -> Tensor:
+    """The same of -log(exp(share) p(target) + exp(copied)) with p of the logits; ``share`` and
+    ``copied`` float32 [N].
+    """
+    loss: Tensor = _SummedMixture.apply(states, weight, targets, share, copied)
+    return loss
+
+
+class _SummedLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        losses, *gradients = _walk(
+            _differentiate, states, weight, targets, gradient=any(ctx.needs_input_grad)
+        )
+        ctx.save_for_backward(*gradients)
+        total = torch.zeros((), device=states.device)
+        for (loss,) in losses:
+            total += loss
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, None]:
+        for_states, for_weight = ctx.saved_tensors
+        return for_states * upstream[0], for_weight * upstream[0], None
+
+
+class _SummedMixture(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, targets: Tensor, share: Tensor, copied: Tensor
+    ) -> Tensor:
+        found, *gradients = _walk(_differentiate_mixture, states, weight, targets, share, copied)
+        losses, parts = (torch.cat([share[:0], *part]) for part in zip(*found, strict=True))
+        gradients += [-parts, (parts - 1) * (targets != IGNORED)]
+        ctx.save_for_backward(*gradients)
+        return losses.sum()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        for_states, for_weight, for_share, for_copied = (g * upstream[0] for g in ctx.saved_tensors)
+        return for_states, for_weight, None, for_share, for_copied
+
+
+def _walk(
+    differentiate: Callable[..., tuple[Tensor, ...]],
+    states: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    *columns: Tensor,
+    gradient: bool = True,
+) -> tuple[Any, ...]:
+    """What ``differentiate`` gives for each strip of logits, whose gradients it leaves in them, and
+    the gradients by ``states`` and ``weight`` where asked for.
+    """
+    device, kinds, vocabulary = states.device.type, (states.dtype, weight.dtype), len(weight)
+    if torch.is_autocast_enabled(device):
+        states, weight = (x.to(torch.get_autocast_dtype(device)) for x in (states, weight))
+    chunk = CHUNKS.get(device, LARGE_CHUNK)
+    strip = max(1, STRIPS[device] // vocabulary) if device in STRIPS else chunk
+    # the logits of further rows are 0, and what comes back for them is cut off
+    if device in ALIGNED:
+        weight = functional.pad(weight, (0, 0, 0, -vocabulary % ALIGNED[device]))
+    found, for_states = [], torch.empty_like(states)
+    for_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
+    with torch.autocast(device, enabled=False):
+        for s, out, *rest in zip(
+            *(x.split(chunk) for x in (states, for_states, targets, *columns)), strict=True
+        ):
+            logits = s @ weight.T
+            for rows, *few in zip(*(x.split(strip) for x in (logits, *rest)), strict=True):
+                found.append(differentiate(rows[:, :vocabulary], *few, gradient=gradient))
+            if gradient:
+                torch.mm(logits, weight, out=out)
+                for_weight += logits.T @ s
+    return found, for_states.to(kinds[0]), for_weight[:vocabulary].to(kinds[1])
+
+
+def _exponentiate(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
+    """In at least float32: e to the logits less the largest [n, V], the target's logit less the
+    largest and the sum of the former [n, 1]; is there a target, and which [n, 1].
+    """
+    counted, wanted = (targets != IGNORED)[:, None], targets.clamp(min=0)[:, None]
+    values = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    values.sub_(values.amax(-1, keepdim=True))
+    own = values.gather(-1, wanted)
+    return values.exp_(), own, values.sum(-1, keepdim=True), counted, wanted
+
+
+def _differentiate(logits: Tensor, targets: Tensor, gradient: bool) -> tuple[Tensor]:
+    """The sum of the losses; ``logits`` [n, V] become its gradient by them where asked for: softmax
+    less target, 0 if ignored.
+    """
+    values, own, total, counted, wanted = _exponentiate(logits, targets)
+    if gradient:
+        values.mul_(counted / total).scatter_add_(-1, wanted, -counted.to(values.dtype))
+        if values is not logits:
+            logits.copy_(values)
+    return (((total.log() - own) * counted).sum(),)
+
+
+def _differentiate_mixture(
+    logits: Tensor, targets: Tensor, share: Tensor, copied: Tensor, gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Each token's loss, and the part of p that is the model's, both 0 where there is no target;
+    ``logits`` [n, V] become the loss's gradient by them.
+    """
+    values, own, total, counted, wanted = _exponentiate(logits, targets)
+    said = share + (own - total.log())[:, 0]
+    mixed = torch.logaddexp(said, copied)
+    part = (said - mixed).exp() * counted[:, 0]
+    values.mul_(part[:, None] / total).scatter_add_(-1, wanted, -part[:, None])
+    if values is not logits:
+        logits.copy_(values)
+    return -mixed * counted[:, 0], part
