@@ -1,4 +1,4 @@
-"""Tokens per second of ELMo's training, as ratios, against a plain loop over torch's LSTMs.
+"""Training speed of ELMo, compared with a plain loop over torch's LSTMs.
 
 The peer has the same parameters: an embedding, one-layer nn.LSTMs in both directions with residual
 connections, a projection, cross-entropy over the tied embeddings, AdamW and clipping. It reads

@@ -1,4 +1,4 @@
-"""Reading, checking and aligning a corpus of CoNLL-2012's size, against the usual readers.
+"""Reading, checking and aligning a corpus of CoNLL-2012's size, compared with other readers.
 
 Makes 1.6 million words with the sample generator, writes them in the official layout, and gives
 seconds, peak memory and the ratio to a peer: what the reader of HF's conll2012_ontonotesv5 makes of
@@ -157,7 +157,7 @@ def align_ours(folder: Path) -> int:
 
 
 OURS, QUARTER = "read and check", "read and check a quarter"
-PEER, FLOOR = "as HF's reader (tree as text)", "floor: lines split, nothing kept"
+PEER, FLOOR = "like HF's reader (tree as text)", "lower bound: lines split, nothing kept"
 READERS: dict[str, Callable[[Path], object]] = {
     OURS: read_ours,
     PEER: lambda folder: sum(map(len, read_annotated(folder))),
@@ -185,10 +185,10 @@ def main() -> None:
         report.row(label, **peer, time=times[label].wall, ratio_of=OURS, at_least=target)
     linear = ratios(ours, times[QUARTER].wall)
     report.row(QUARTER, time=times[QUARTER].wall)
-    report.row("the whole, to a quarter (linear: 4)", ratio=linear, ratio_of=QUARTER)
+    report.row("whole / quarter (linear: 4)", ratio=linear, ratio_of=QUARTER)
     report.row("read, check, align", time=align.wall[0], at_most=30)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    report.row("peak of the process", memory=peak, at_most=1500)
+    report.row("peak memory of the process", memory=peak, at_most=1500)
     report.write()
 
 

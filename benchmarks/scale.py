@@ -1,5 +1,4 @@
-"""What each step of a study costs as words, chains, width and window grow: CPU seconds and peak
-memory of one run of it.
+"""CPU seconds and peak memory of each step's command as words, chains, width and window grow.
 
 Copies of the sample corpus at four sizes of each, the others as they are at the least. Seconds and
 megabytes per million words are the slopes of straight lines; the ratios are of seconds at the

@@ -1,4 +1,4 @@
-"""Seconds of CPU before any work is done: importing the package, its command line, parsing the
+"""CPU seconds before any work is done: importing the package, its command line, parsing the
 Snakefile, and a study in which nothing is left to do.
 
 Every command is a process of its own, children included, and all take turns. What a tool takes by

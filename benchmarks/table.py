@@ -16,10 +16,10 @@ from entity_transformers.artifacts import read_json, write_text
 TABLE = ROOT / "benchmarks" / "README.md"
 HEAD = """# Benchmarks
 
-Written by `python benchmarks/table.py` from the figures in `benchmarks/results`, which
-`make bench` measures anew (`make gpu` those of a GPU). Sides that are compared take turns in one
-run, and a ratio is the median of the ratios within the rounds, so that a busy machine disturbs it
-less than it does seconds; the least and the largest of the rounds stand in brackets.
+`python benchmarks/table.py` writes this page from the figures in `benchmarks/results`. `make bench`
+measures them again, and `make gpu` those that need a GPU. What is compared takes turns within one
+run, and a ratio is the median of the rounds' ratios, so a busy machine affects it less than it
+affects seconds; the smallest and the largest round are in brackets.
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.models.pointer.memory import Keep, PointerMemory
+from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.resolve.registry import SLOTS, make_resolver
 
 
@@ -23,10 +23,10 @@ def test_a_memory_of_slots_holds_the_latest_words() -> None:
     labels = torch.tensor([[one.chain for one in found]])
     tokens, starts = torch.arange(count)[None], torch.zeros(1, count, dtype=torch.bool)
     states = torch.arange(count, dtype=torch.float32)[None, :, None]
-    memory = PointerMemory.start(None, Keep(2, 1, lag), 1, SLOTS, torch.zeros(1))
+    memory = PointerMemory.start(1, SLOTS, 2, 1, lag, torch.zeros(1))
     for start in range(0, count, 64):
         columns = (part[:, start : start + 64] for part in (tokens, labels, states, starts))
-        memory, *_ = memory.write(*columns)
+        memory = memory.write(*columns)
     held = sorted(memory.keys[0, 1:, 0].tolist())
     assert held == [float(at - 1) for at in range(count - lag - SLOTS, count - lag)]
     first, second = memory.forms[0, 1:, :, 0].unbind(-1)
