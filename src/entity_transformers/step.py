@@ -212,10 +212,11 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The study's byte-pair encoder."""
+        """The study's encoder, or the model's own."""
         from entity_transformers.artifacts import read_tokenizer
 
-        return read_tokenizer(self.home("corpus") / "tokenizer.json")
+        own = bool(self.model) and self.entry.can({"own-tokens"})
+        return read_tokenizer(self.home("lm" if own else "corpus") / "tokenizer.json")
 
 
 def execute(run: Run) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from spacy.training import Alignment
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.corpus.alignment import (
@@ -21,6 +22,7 @@ from entity_transformers.corpus.alignment import (
     learn_tokenizer,
     load_gpt2_tokenizer,
     spaced_words,
+    spelled_out,
     summarise,
     word_labels,
 )
@@ -238,3 +240,58 @@ def test_a_folder_without_gpt2_files_is_named(tmp_path) -> None:
         FileNotFoundError, match=r"holds no encoder.json or vocab.json: set tokenizer.path"
     ):
         load_gpt2_tokenizer(tmp_path)
+
+
+def test_cut_gpt2_files_are_named(tmp_path) -> None:
+    (tmp_path / "encoder.json").write_text('{"a": 0')
+    (tmp_path / "vocab.bpe").write_text("#version: 0.2\n")
+    with pytest.raises(
+        ValueError, match=r"encoder\.json, .*vocab\.bpe: not GPT-2's two files, or cut"
+    ):
+        load_gpt2_tokenizer(tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(words=lists_of_words("utf-8"), spacing=SPACINGS)
+@example(words=["do", "n't", "well", "-", "known", ".", "''"], spacing="natural")
+def test_running_text_is_aligned_by_characters(
+    any_tokenizer: Tokenizer, words: list[str], spacing: str
+) -> None:
+    """Against the words' own characters: a token is of the word that has most of them."""
+    document, parts = make_document(words), spaced_words(make_document(words), spacing)
+    aligned = align_split(
+        [document], any_tokenizer, split="train", policy="outermost", spacing=spacing,
+        running_text=True,
+    )  # fmt: skip
+    text = "".join(parts)
+    with spelled_out(any_tokenizer):
+        expected = any_tokenizer.encode(text)
+    assert aligned.tokens.tolist() == [any_tokenizer.token_to_id(END), *expected.ids]
+    owner = [word for word, part in enumerate(parts) for _ in part]
+    for word, (start, end) in zip(aligned.words[1:].tolist(), expected.offsets, strict=True):
+        counts = Counter(owner[start:end])
+        assert counts[word] == max(counts.values())
+    assert aligned.bytes.sum() == len(text.encode())
+    if text.isascii():
+        sizes = [end - start for start, end in expected.offsets]
+        assert aligned.bytes[1:].tolist() == sizes
+
+
+def test_running_text_of_separate_words_has_the_tokens_of_its_words(
+    any_tokenizer: Tokenizer,
+) -> None:
+    words = [word for word in TEXT if word.isalpha()]
+    how = {"split": "train", "policy": "outermost", "spacing": "natural"}
+    one = align_split([make_document(words)], any_tokenizer, running_text=True, **how)
+    other = align_split([make_document(words)], any_tokenizer, **how)
+    for name in ("tokens", "words", "bytes"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_tokenizer_without_offsets_or_border_is_refused() -> None:
+    bare = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    with pytest.raises(ValueError, match=r"none of <\|endoftext\|>, .* one of which begins"):
+        align_split(
+            [make_document(["a"])], bare, split="dev", policy="outermost", spacing="natural",
+            running_text=True,
+        )  # fmt: skip

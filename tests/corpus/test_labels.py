@@ -75,7 +75,7 @@ def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
         ValueError,
         match=(
             rf"split 'train' has no labels '{layer}', it has gold, none, shuffled, first-only,"
-            r" lagged, surface, random, nouns, resolver:names$"
+            r" lagged, surface, random, next, nouns, resolver:names$"
         ),
     ):
         give(corpus, layer)

@@ -12,7 +12,7 @@ from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus
 from torch.nn.functional import cross_entropy
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
-from entity_transformers.corpus.alignment import END, learn_tokenizer
+from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.marked import read_marked
@@ -244,7 +244,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     few = make_reader()
     with pytest.raises(ValueError, match="3 tokens and 2 entity ids"):
         few.encode_tokens([0, 1, 2], [0, 1])
-    with pytest.raises(ValueError, match=f"no tokenizer with {END}".replace("|", r"\|")):
+    with pytest.raises(ValueError, match="no tokenizer: give tokens"):
         few.encode(TEXT)
     with pytest.raises(FileNotFoundError, match="no model there"):
         DocumentReader.load(tmp_path)

@@ -107,7 +107,11 @@ def tiny_entry(kind: str = "gpt2e", labels: str | None = None, **changes: Any) -
     the kind reads any.
     """
     given = labels or ("gold" if KINDS[kind].can & {"entities", "guided"} else "none")
-    own = {"entity_lag": 2} if "entity_lag" in KINDS[kind].params.model_fields else {}
+    own: dict[str, Any] = (
+        {"entity_lag": 2} if "entity_lag" in KINDS[kind].params.model_fields else {}
+    )
+    if "pretrained" in KINDS[kind].can:
+        own["initial_weights"] = "none/that/is/there"
     entry = {"kind": kind, "role": "other", "labels": given, **own, **changes}
     lm = _sample().lm.model_dump() | SMALL
     return resolve(kind, {kind: entry}, lm, _sample().kinds, KINDS)

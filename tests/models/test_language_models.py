@@ -25,7 +25,7 @@ from entity_transformers.models.registry import build_model, load_model
 from entity_transformers.tasks.held_out import measure_held_out
 
 ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4
-LANGUAGE = {name: kind for name, kind in KINDS.items() if not kind.can & {"static", "counts"}}
+LANGUAGE = {name: kind for name, kind in KINDS.items() if "windows" in kind.can}
 RATES: dict[str, Any] = {
     "weight_drop": 0.5,
     "embedding_dropout": 0.1,

@@ -46,6 +46,8 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
             labels = lag(corpus, labels, spans)
         elif change == "surface":
             labels = name_by_spelling(corpus, spans)
+        elif change == "next":
+            labels = shift_labels(corpus, labels)
         else:
             labels = draw_labels(corpus, spans, seed)
     return replace(corpus, given=labels, layer=layer)
@@ -143,12 +145,26 @@ def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarr
     return name_by_spelling(corpus, drawn)
 
 
+def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
+    """Each token's label on the token before it, int32 [N]: what is to be predicted is told, as a
+    positive control of what a model can do with labels.
+    """
+    shifted = np.append(labels[1:], np.zeros(1, labels.dtype))[: len(labels)]
+    shifted[corpus.offsets[1:] - 1] = 0
+    return shifted
+
+
+def find_nouns(corpus: AlignedCorpus) -> np.ndarray | None:
+    """Which tokens are of a noun, bool [N]; None where the corpus has no parts of speech."""
+    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
+    return np.isin(corpus.tags, tags) & (corpus.words >= 0) if tags else None
+
+
 def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
     """Labels of every noun by spelling, int32 [N]; ValueError without parts of speech."""
-    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
-    if not tags:
+    nouns = find_nouns(corpus)
+    if nouns is None:
         raise ValueError(f"split {corpus.split!r} has no parts of speech, so no labels 'nouns'")
-    nouns = np.isin(corpus.tags, tags) & (corpus.words >= 0)
     return name_by_spelling(corpus, np.where(nouns, corpus.words, -1))
 
 

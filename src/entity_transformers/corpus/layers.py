@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-LABELS = ("gold", "none", "shuffled", "first-only", "lagged", "surface", "random", "nouns")
+LABELS = ("gold", "none", "shuffled", "first-only", "lagged", "surface", "random", "next", "nouns")
 """The layers that need no resolver; the changed ones are of the gold chains."""
 RESOLVER = "resolver:"
-CHANGES = ("shuffled", "lagged", "surface", "random")
+CHANGES = ("shuffled", "lagged", "surface", "random", "next")
 """What can be done to gold chains, by its bare name, and to a resolver's: CHANGE-resolver:NAME."""
 EXPECTED = (*LABELS, f"{RESOLVER}NAME", *(f"{change}-{RESOLVER}NAME" for change in CHANGES))
 

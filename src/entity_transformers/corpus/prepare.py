@@ -111,7 +111,9 @@ def _check_splits(params: Any, root: Path, found: Collection[str]) -> None:
 
 
 def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
-    """The encoder: learnt from the training split, GPT-2's own, or another study's."""
+    """The encoder: learnt from the training split, GPT-2's own, another study's, or a pretrained
+    model's.
+    """
     section = params.tokenizer
     path = user_path(find_path(section.path))
     if section.kind == "trained":
@@ -119,21 +121,31 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
         tokenizer = learn_tokenizer(documents, section.vocabulary, params.corpus.spacing)
     elif section.kind == "study" and path is not None:
         tokenizer = read_tokenizer(path)
+    elif section.kind == "pretrained":
+        from entity_transformers.models.weights import find_tokenizer  # which loads torch
+
+        tokenizer = find_tokenizer(section.path)
     else:
         tokenizer = load_gpt2_tokenizer(Path(locate("gpt2-bpe", path, cache)["root"]))
     log.info("%d tokens", tokenizer.get_vocab_size())
     return tokenizer
 
 
-def align(section: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str, dict[str, int]]]:
+def align(params: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str, dict[str, int]]]:
     """Write every split's tokens with entity ids and the layers of resolvers; each split and its
     counts.
     """
-    policy = section.nested_mentions
+    section, policy = params.corpus, params.corpus.nested_mentions
+    running_text = params.tokenizer.kind == "pretrained"
     for split in SPLITS:
         documents = Documents(folder / f"{split}.jsonl")
         corpus = align_split(
-            documents, tokenizer, split=split, policy=policy, spacing=section.spacing
+            documents,
+            tokenizer,
+            split=split,
+            policy=policy,
+            spacing=section.spacing,
+            running_text=running_text,
         )
         for name in section.resolvers:
             corpus, counts = add_layer(corpus, documents, make_resolver(name), policy)

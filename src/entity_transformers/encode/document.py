@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from entity_transformers.artifacts import read_json, read_tokenizer
-from entity_transformers.corpus.alignment import END, align_split
+from entity_transformers.corpus.alignment import align_split
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
@@ -140,10 +140,9 @@ class DocumentReader:
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver
             document = resolve(found, document)
-        if self.tokenizer is None or self.tokenizer.token_to_id(END) is None:
+        if self.tokenizer is None:
             raise ValueError(
-                f"no tokenizer with {END}: give tokens and their entities, with"
-                " encode_tokens, or another tokenizer"
+                "no tokenizer: give tokens and their entities, with encode_tokens, or a tokenizer"
             )
         corpus = align_split(
             [document], self.tokenizer, split="text", policy=POLICY, spacing="natural"

@@ -161,15 +161,19 @@ def embed_words_in_context(
     width].
 
     A sentence is read alone; a document starts with ``<|endoftext|>`` and is read in consecutive
-    windows, as in training.
+    windows, as in training. A word without a token of its own has the vector of the word before it,
+    whose token it shares.
     """
     check_same(documents, corpus)
     sizes = np.array([len(document.words) for document in documents], np.int64)
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
     slots = np.where(corpus.words >= 0, corpus.words + base, -1)
     bounds = corpus.offsets if context == "document" else _sentence_bounds(documents, corpus)
-    parts = cut_long(bounds, window)
-    return embed_sequences(model, corpus.tokens, parts, slots, int(sizes.sum()), batch=batch)
+    parts, count = cut_long(bounds, window), int(sizes.sum())
+    vectors = embed_sequences(model, corpus.tokens, parts, slots, count, batch=batch)
+    for word in np.setdiff1d(np.arange(count), slots):
+        vectors[word] = vectors[word - 1]
+    return vectors
 
 
 def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np.ndarray:

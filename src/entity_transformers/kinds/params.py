@@ -35,7 +35,8 @@ class LmParams(Section):
     sdpa_alone: ClassVar[str] = ""  # what has no attention but sdpa
 
     initial_weights: Weights
-    """weights to start from: a folder, study:NAME/MODEL/SEED or hub:NAME[@COMMIT]; null: random"""
+    """weights to start from: a folder, study:NAME/MODEL/SEED, hub:NAME[@COMMIT],
+    pip:PACKAGE==VERSION or a GGUF file; null: random"""
     layers: Size
     """layers, in a transformer its blocks"""
     heads: Size
@@ -338,6 +339,62 @@ class NGramParams(Section):
     """tokens of one forward pass; the context before them is never lost"""
     order: Annotated[Integer, Field(ge=2, le=4)] = 4
     """tokens of the longest n-gram"""
+
+
+class PretrainedParams(Section):
+    """A model that others have trained: of section lm only window and precision are its own."""
+
+    initial_weights: Annotated[str, AfterValidator(check_weights)]
+    """its weights: pip:PACKAGE==VERSION, hub:NAME@COMMIT, a folder or a GGUF file"""
+    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    """tokens of one forward pass, at most as many as it has positions"""
+    precision: Literal["float32", "bfloat16"]
+    """of its weights and of every product"""
+    mixed_layers: Size = 7
+    """layers that a tagger mixes, evenly spaced; 1: it reads the last"""
+    ner_context: Literal["word", "sentence", "document"] | None = None
+    """text around a word for the tagger; null: as section embeddings says"""
+
+
+class PretrainedEParams(Section):
+    """What the top blocks of a pretrained model learn, and how: entity attention, or LoRA."""
+
+    initial_weights: Annotated[str, AfterValidator(check_weights)]
+    """the base model's weights: pip:PACKAGE==VERSION, hub:NAME@COMMIT, a folder or a GGUF file"""
+    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    """tokens of one forward pass, at most as many as the model has positions"""
+    precision: Literal["float32", "bfloat16"]
+    """of its weights and of every product"""
+    blocks: PositiveInt = 6
+    """blocks from the top that learn; what those below make of the text is computed once"""
+    adapter: Literal["entities", "lora"] = "entities"
+    """entities: attention over a memory of entities; lora: as many parameters without one"""
+    entity_gate: Literal["none", "zero"] = "zero"
+    """zero: a learnt gate that starts at 0"""
+    entity_values: EntityValues = "hidden"
+    """where the values of entity attention come from"""
+    entity_layer_norm: StrictBool = False
+    """layer norm before entity attention"""
+    memory_write: Literal["last", "mean"] = "last"
+    """state written to the memory: last token or mean of the latest mention"""
+    epochs: PositiveInt = 1
+    """passes over train"""
+    documents_per_step: Size
+    """documents side by side, each with its own memory"""
+    learning_rates: Annotated[tuple[Positive, ...], Field(min_length=1)] = (3e-4, 1e-3, 3e-3)
+    """peak learning rates of AdamW, of which the best on dev is kept"""
+    warmup: Fraction = 0.05
+    """share of the steps with linear warm-up, before a cosine to 0"""
+    weight_decay: NonNegative
+    """AdamW weight decay"""
+    clip_norm: NonNegative
+    """largest gradient norm; 0: no clipping"""
+
+    def count_numbers(self, width: int) -> int:
+        """Numbers of one block's entity attention, of such a width."""
+        projections = 5 if self.entity_values == "both" else 4
+        numbers = projections * width * (width + 1)
+        return numbers + 2 * width * self.entity_layer_norm + (self.entity_gate == "zero")
 
 
 class StaticParams(Section):

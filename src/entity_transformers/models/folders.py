@@ -1,9 +1,8 @@
-"""Models of transformers: saved to a folder, read back, and started from a folder or the hub."""
+"""Models of transformers: saved to a folder, read back, and started from one."""
 
 from __future__ import annotations
 
 import copy
-import logging
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -16,17 +15,13 @@ from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
 from entity_transformers.artifacts import check, named_errors, read_json
-from entity_transformers.corpus.files import shown
-from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.study.origin import HUB
 
 TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 INDEX = "model.safetensors.index.json"
 PATTERNS = ("config.json", "model*.safetensors", INDEX)
 
-log = logging.getLogger(__name__)
 transformers_logging.disable_progress_bar()  # a log has no use for bars of loading and saving
 
 
@@ -180,37 +175,3 @@ def opened(folder: Path) -> Iterator[None]:
 def list_weights(folder: Path | None) -> list[Path]:
     """The files that a model is loaded from; none for None."""
     return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []
-
-
-def find_weights(value: str | None) -> Path | None:
-    """The folder with the weights that ``initial_weights`` names; those of ``hub:NAME`` or
-    ``hub:NAME@COMMIT`` are downloaded where the hub's cache does not have them (DownloadError where
-    that fails).
-    """
-    if value is None or not value.startswith(HUB):
-        return None if value is None else Path(value)
-    import huggingface_hub
-
-    name, _, commit = value.removeprefix(HUB).partition("@")
-    try:
-        folder = Path(
-            huggingface_hub.snapshot_download(
-                name, revision=commit or None, allow_patterns=list(PATTERNS)
-            )
-        )
-    # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
-    except Exception as error:
-        raise DownloadError(
-            f"initial_weights hub:{name}: the hub did not give them ({type(error).__name__}:"
-            f" {shown(str(error))}): check the name and the network, or name a folder"
-        ) from None
-    if not list(folder.glob("model*.safetensors")):
-        raise DownloadError(
-            f"initial_weights hub:{name}: it has no model.safetensors: save it with transformers"
-            " and name that folder"
-        )
-    if not commit:
-        log.warning(
-            "%s: the newest commit; hub:%s@%s gives these weights again", value, name, folder.name
-        )
-    return folder

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_transformers.artifacts import read_arrays, write_arrays, write_csv, write_json
-from entity_transformers.corpus.alignment import END
+from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, State
@@ -165,7 +165,7 @@ class NGram(LanguageModel):
 def train(run: Run) -> list[Row]:
     """Count the training text of a study and save the model: what step lm does for this kind."""
     started = time.time()
-    corpus, end = run.tokens("train"), run.tokenizer.token_to_id(END)
+    corpus, end = run.tokens("train"), find_end(run.tokenizer)
     texts = [corpus.tokens[corpus.document(d)] for d in range(len(corpus))]
     vocabulary = run.tokenizer.get_vocab_size()
     counts = Counts.of(texts, run.entry.lm.order, vocabulary, end)

@@ -105,7 +105,7 @@ def corpus(run: Run) -> Rows:
     yield {"measure": "documents_read", "value": left_out["documents_read"]}
     yield {"measure": "documents_excluded", "value": len(left_out["excluded"])}
     yield {"measure": "documents_bad", "value": len(left_out["bad"])}
-    for split, counts in prepare.align(run.section, encoder, run.folder):
+    for split, counts in prepare.align(run.params, encoder, run.folder):
         for name, count in counts.items():
             measure = name if name.startswith("tokens") else f"aligned_{name}"
             yield {"measure": measure, "value": count, "split": split}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
 from entity_transformers.corpus.document import SPLITS, Split
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import Section, Size
+
+if TYPE_CHECKING:
+    from entity_transformers.models.pretrained import Layered
 
 
 class EmbeddingsParams(Section):
@@ -42,22 +47,34 @@ def embeddings(run: Run) -> Rows:
     groups = run.params.similarity.groups
     embed_words, embed_mentions = _find_encoders(run, groups)
     documents = {split: run.documents(split) for split in SPLITS}
-    filled = {split: (found, run.tokens(split)) for split, found in documents.items() if found}
+    aligned = _find_tokens(run, documents)
+    filled = {split: (found, aligned(split)) for split, found in documents.items() if found}
     facts = {"model": run.model, "seed": run.seed}
     with arrays_writer(run.folder / "words.safetensors") as words:
         words.metadata = facts
         for part in embed_words(filled):
             words.append(part)
     parts = (
-        embed_mentions(texts, aligned)
+        embed_mentions(texts, some)
         for split in run.section.splits
-        for texts, aligned in split_documents(documents[split], run.tokens(split), tokens=PART)
+        for texts, some in split_documents(documents[split], aligned(split), tokens=PART)
     )
     with arrays_writer(run.folder / "mentions.safetensors") as mentions:
         mentions.metadata = facts | {"groups": list(groups)}
         for part in number_on(parts):
             mentions.append(part)
     yield from ()
+
+
+def _find_tokens(run: Run, documents: Mapping[Any, Any]) -> Callable[[str], Any]:
+    """What gives the aligned tokens of a split: the study's, or the model's own."""
+    if not run.entry.can({"own-tokens"}):
+        return run.tokens
+    from entity_transformers.corpus.alignment import align_split
+
+    section = run.params.corpus
+    how = {"policy": section.nested_mentions, "spacing": section.spacing, "running_text": True}
+    return cache(lambda split: align_split(documents[split], run.tokenizer, split=split, **how))
 
 
 def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
@@ -81,9 +98,12 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
         "batch": run.section.batch,
     }
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
+    context = run.section.ner_context
+    if run.entry.can({"pretrained"}):
+        encoder = cast("Layered", run.trained).mixing(run.entry.lm.mixed_layers)
+        context = run.entry.lm.ner_context or context
 
     def with_layers(filled: Any) -> Any:
-        context = run.section.ner_context
         for part in embed_splits(
             encoder, filled, run.tokenizer, context=context, tokens=PART, **how
         ):

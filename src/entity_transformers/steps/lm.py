@@ -22,7 +22,7 @@ def lm(run: Run) -> Rows:
         from entity_transformers.models.static.entry import train_vectors
 
         yield from train_vectors(run)
-    elif run.entry.can({"counts"}):
+    elif run.entry.can({"counts"}) or run.entry.can({"pretrained"}):
         yield from run.entry.kind.module().train(run)
     else:
         from entity_transformers.train.entry import train_model

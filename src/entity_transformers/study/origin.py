@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-STUDY, HUB = "study:", "hub:"
+STUDY, HUB, PIP = "study:", "hub:", "pip:"
 _NAMED = re.compile(r"study:([a-z0-9][\w-]*)(?:/([a-z0-9][a-z0-9_-]*)/(\d+))?")
 
 

@@ -15,7 +15,7 @@ from entity_transformers.digests import file_digest, list_files
 from entity_transformers.kinds import KINDS
 from entity_transformers.step import MANIFEST, RECORD, Step
 from entity_transformers.study.code import digest_modules
-from entity_transformers.study.origin import HUB, STUDY, Origin, read_origin
+from entity_transformers.study.origin import HUB, PIP, STUDY, Origin, read_origin
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import find_study
 
@@ -221,4 +221,4 @@ def _named_paths(values: Mapping[str, Any]) -> Iterable[str]:
     """The files and folders of the user's that these values name."""
     sections = [section for section in values.values() if isinstance(section, Mapping)]
     named = [section.get(key) for section in sections for key in OWN_PATHS]
-    return [p for p in named if isinstance(p, str) and not p.startswith((STUDY, HUB))]
+    return [p for p in named if isinstance(p, str) and not p.startswith((STUDY, HUB, PIP))]

@@ -109,17 +109,19 @@ class ChoosingSection(Section):
 class TokenizerParams(Section):
     """The byte-pair encoder (section 4.1)."""
 
-    kind: Literal["gpt2", "trained", "study"]
+    kind: Literal["gpt2", "trained", "study", "pretrained"]
     """gpt2: GPT-2's own files; trained: learnt from the training split; study: that of another
-    study, whose weights the models start from"""
+    study, whose weights the models start from; pretrained: that of a pretrained model"""
     path: str | None
     """kind gpt2: folder with GPT-2's vocabulary and merges, null: download;
-    kind study: study:NAME"""
+    kind study: study:NAME; kind pretrained: the model, as initial_weights names it"""
     vocabulary: Annotated[Integer, Field(ge=257, le=10**7)]
     """tokens of a trained encoder, 256 bytes and <|endoftext|> included"""
 
     def problems(self) -> Iterator[str]:
         origin = read_origin(self.path)
+        if self.kind == "pretrained" and self.path is None:
+            yield "kind pretrained has no path: name the model, as in initial_weights"
         if (origin is None or origin.model) if self.kind == "study" else origin is not None:
             yield (
                 f"kind {self.kind} with path {self.path!r}: kind study, and no other, has a path"

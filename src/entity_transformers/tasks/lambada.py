@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import END, spelled_out
+from entity_transformers.corpus.alignment import find_end, spelled_out
 from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
@@ -58,7 +58,7 @@ def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> 
         words = np.maximum(np.searchsorted(starts, ends - 1, side="right") - 1, 0).astype(np.int32)
         target = int((ends <= context).sum())
         if not context:
-            end = cast(int, tokenizer.token_to_id(END))
+            end = find_end(tokenizer)
             tokens, words, target = np.insert(tokens, 0, end), np.insert(words, 0, -1), 1
         found.append(Passage(tokens, words, target))
     return found

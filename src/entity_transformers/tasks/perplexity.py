@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus, summarise
 from entity_transformers.corpus.labels import give, shuffle_given
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.models.base import LanguageModel
@@ -120,7 +120,7 @@ def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Seque
     ``unknown``.
     """
     predicted = corpus.words >= 0
-    words = int((predicted & (corpus.words != np.concatenate([[-1], corpus.words[:-1]]))).sum())
+    words = summarise(corpus)["words"]
     size = int(corpus.bytes.sum(dtype=np.int64))
     for name, value in (("documents", len(corpus)), ("words", words), ("bytes", size)):
         yield {"measure": name, "value": value, "split": corpus.split}

@@ -18,7 +18,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import END, align_split, word_labels
+from entity_transformers.corpus.alignment import align_split, find_end, word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.models.base import Batch
@@ -166,7 +166,7 @@ class EntityReader:
         always the likeliest. ``<|endoftext|>`` ends it.
         """
         generator = torch.Generator().manual_seed(seed)
-        end = self.tokenizer.token_to_id(END)
+        end = find_end(self.tokenizer)
         written = ""
         for _ in range(count):
             mixed, _ = self.predict()

@@ -13,13 +13,14 @@ from typing import Any, cast
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import copy_file, read_json, read_text, write_json
-from entity_transformers.corpus.alignment import END, AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.models.folders import find_weights, list_weights
+from entity_transformers.models.folders import list_weights
 from entity_transformers.models.registry import build_model
+from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
@@ -151,7 +152,7 @@ def start_model(run: Run, entry: ModelEntry, world: World) -> LanguageModel:
     """The model that training begins with, on this process's device."""
     seed = cast(int, run.seed)
     device = runtime.start(world.device, run.params.run.threads, seed)
-    end = cast(int, run.tokenizer.token_to_id(END))
+    end = find_end(run.tokenizer)
     return build_model(entry, run.tokenizer.get_vocab_size(), end, seed=seed).to(device)
 
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json
-from entity_transformers.models.folders import find_weights
 from entity_transformers.models.static.vectors import WordVectors, load
+from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.train.distributed import joined_world

@@ -13,7 +13,7 @@ import torch
 
 from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.corpus.alignment import END
+from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples, thin_out
 from entity_transformers.digests import file_digest
@@ -174,7 +174,7 @@ class Trainings:
         trained = load_model(run.home("lm"), run.entry.kind, device)
         if not recipe.pretrained or recipe.layers is not None:
             lm = run.entry.lm.model_copy(update={"initial_weights": None})
-            end = cast(int, run.tokenizer.token_to_id(END))
+            end = find_end(run.tokenizer)
             size = run.tokenizer.get_vocab_size()
             fresh = build_model(replace(run.entry, lm=lm), size, end, seed=seed)
             if recipe.pretrained:

@@ -16,7 +16,8 @@ import pytest
 from tiny import tiny_model
 
 from entity_transformers.corpus.sources import DownloadError
-from entity_transformers.models.folders import find_weights, list_weights
+from entity_transformers.models.folders import list_weights
+from entity_transformers.models.weights import find_weights
 
 COMMIT = "c" * 40
 
@@ -82,7 +83,8 @@ def test_a_model_is_fetched_and_started_from(hub: str, tmp_path: Path) -> None:
     script = """
 import sys, torch
 from tiny import tiny_entry
-from entity_transformers.models.folders import find_weights, list_weights
+from entity_transformers.models.folders import list_weights
+from entity_transformers.models.weights import find_weights
 from entity_transformers.models.registry import build_model
 folder = find_weights("hub:some/gpt2")
 print(folder.name, *(path.name for path in list_weights(folder)))

@@ -1,0 +1,186 @@
+"""Models of transformers that others have trained, as they left them: kind ``pretrained``, causal
+language models, and kind ``pretrained-encoder``, which see both sides.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from transformers import AutoModel, AutoModelForCausalLM
+
+from entity_transformers import runtime
+from entity_transformers.artifacts import copy_file, write_csv, write_with
+from entity_transformers.corpus.labels import give
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.folders import TRUSTED, Pretrained, opened
+from entity_transformers.models.registry import find_class
+from entity_transformers.models.weights import find_tokenizer, find_weights
+from entity_transformers.models.wrapped import Wrapped
+from entity_transformers.step import Row, Run
+from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.train.entry import list_rows
+from entity_transformers.train.progress import CURVE_COLUMNS
+
+STORED = {"F32": "float32", "BF16": "bfloat16"}
+"""How safetensors calls the precisions of a study."""
+
+
+class Layered(Pretrained):
+    """One whose layers a tagger may mix. Hidden states are float32, whatever its weights are."""
+
+    layers: tuple[int, ...] = ()
+    """The layers whose hidden states `encode` gives side by side; none: the last alone."""
+
+    @classmethod
+    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
+        raise NotImplementedError(f"{cls.kind.label} models are not built, but taken over")
+
+    @classmethod
+    def load(cls, folder: Path, dtype: Any = "auto") -> Self:
+        """A saved model, by default in the precision that it was saved in."""
+        with opened(folder):
+            return cls(cls.of.from_pretrained(folder, dtype=dtype, **TRUSTED))
+
+    def show_layers(self, batch: Batch, **more: Any) -> Tensor:
+        """Hidden states [B, T, W] of a window, or [B, T, layers W]."""
+        packed: dict[str, Any] = {}
+        if batch.positions is not None:
+            packed["position_ids"] = batch.positions
+        if self.can("causal"):
+            packed["use_cache"] = False
+        found = self.module.base_model(
+            input_ids=batch.tokens, output_hidden_states=bool(self.layers), **packed, **more
+        )
+        if not self.layers:
+            return found.last_hidden_state.float()
+        return torch.cat([found.hidden_states[layer] for layer in self.layers], -1).float()
+
+    def mixing(self, count: int) -> Any:
+        """The model that gives ``count`` evenly spaced layers, embeddings and last among them."""
+        if count == 1:
+            return self
+        made = copy(self)
+        last = self.module.config.num_hidden_layers
+        made.layers = tuple(sorted({round(at) for at in np.linspace(0, last, count)}))
+        made.width = self.width * len(made.layers)
+        return made
+
+    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
+        """``vectors`` [N, layers, W], which a tagger mixes, or [N, W] of one layer."""
+        if vectors.shape[1] == self.width:
+            return {"vectors": vectors}
+        return {"vectors": vectors.reshape(len(vectors), -1, self.width)}
+
+
+class PretrainedLM(Layered, Wrapped):
+    """A causal model of transformers."""
+
+    kind = KINDS["pretrained"]
+    of = AutoModelForCausalLM
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        return self.show_layers(batch), state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return super().logits(hidden.to(self.output_weight.dtype)).float()
+
+    def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
+        named = self.module.base_model.named_modules()
+        return {"self": [one for name, one in named if name.endswith((".self_attn", ".attn"))]}
+
+    @property
+    def heads(self) -> int:
+        return self.module.config.num_attention_heads
+
+
+class PretrainedEncoder(Layered):
+    """An encoder of the BERT family, which reads the text in its own tokens."""
+
+    kind = KINDS["pretrained-encoder"]
+    of = AutoModel
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        valid = batch.valid
+        mask = None if valid is None else valid.long()
+        return self.show_layers(batch, attention_mask=mask), state
+
+
+def train(run: Run) -> list[Row]:
+    """Take over the weights and the tokenizer, in the entry's precision: what step lm does for
+    these kinds, which learn nothing.
+    """
+    started, params = time.time(), run.entry.lm
+    folder = cast(Path, find_weights(params.initial_weights))
+    device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
+    of = cast(type[Layered], find_class(run.entry.kind))
+    model = of.load(folder, getattr(torch, params.precision)).to(device).eval()
+    check_fit(model, run.entry)
+    store(model, folder, run.folder, params.precision)
+    tokenizer = find_tokenizer(params.initial_weights)
+    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+    write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
+    loss = None
+    if run.entry.can({"causal"}):
+        check_vocabulary(model, run.tokenizer.get_vocab_size(), run.model)
+        loss = mean_loss(model, give(run.tokens("dev"), "none"), window=params.window)
+    numbers = {
+        "parameters": model.count_parameters(),
+        **dict.fromkeys(("dev_loss_on", "dev_loss_off", "best_dev_loss"), loss),
+        "seconds_total": time.time() - started,
+        "device": str(model.device),
+        "threads": run.params.run.threads,
+    }
+    return list_rows(numbers, run.entry)
+
+
+def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:
+    """Write the model to a folder: as the files of ``source``, without a copy where the disk can
+    link, if these have the precision.
+    """
+    weights = source / "model.safetensors"
+    if weights.is_file():
+        with safe_open(weights, "numpy") as file:
+            found = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+        if {STORED.get(one) for one in found} <= {precision, None}:
+            copy_file(source / "config.json", folder / "config.json")
+            write_with(folder / weights.name, lambda path: link_or_copy(weights, path))
+            return
+    model.save(folder)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make ``target`` another name of a file that is never written again, or a copy of it."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or one that has no links
+        shutil.copyfile(source, target)
+
+
+def check_fit(model: LanguageModel, entry: ModelEntry) -> None:
+    """ValueError for a window longer than the model's positions."""
+    if model.context is not None and entry.lm.window > model.context:
+        raise ValueError(
+            f"models.{entry.name}.window: {entry.lm.window}, but the model has {model.context}"
+            " positions"
+        )
+
+
+def check_vocabulary(model: LanguageModel, vocabulary: int, name: str) -> None:
+    """ValueError for an encoder with more tokens than the model knows."""
+    if vocabulary > (own := model.output_weight.shape[0]):
+        raise ValueError(
+            f"models.{name}: the study's encoder has {vocabulary} tokens, the model {own}: set"
+            " tokenizer to {kind: pretrained, path: ...}, the model's own"
+        )

@@ -1,0 +1,291 @@
+"""Kind ``pretrained-entities``: a pretrained language model whose top blocks learn to attend over a
+memory of entities (section 3, "can be adopted"), or, as the control, learn LoRA with as many
+parameters and no memory. Everything else stays as it was.
+
+They are trained on cached states of the blocks below (`encode.states`), document by document in
+windows that follow one another; a step is one window of a few documents. Of several learning rates
+the one with the lowest dev loss is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import get_cosine_schedule_with_warmup
+
+from entity_transformers import runtime
+from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json, write_with
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import Reading, batch_by_length, read_windows
+from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
+from entity_transformers.kinds import KINDS
+from entity_transformers.models import pretrained
+from entity_transformers.models.base import Batch
+from entity_transformers.models.folders import list_weights
+from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_blocks
+from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.weights import find_tokenizer, find_weights
+from entity_transformers.step import Row, Run
+from entity_transformers.train.entry import list_rows, name_state
+from entity_transformers.train.progress import CURVE_COLUMNS
+
+ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
+"""What was learnt, and what it was learnt in; beside them lie the files of the base model."""
+EVERY = 20
+"""Steps between two rows of the curve."""
+log = logging.getLogger(__name__)
+
+
+class PretrainedE(pretrained.PretrainedLM):
+    """The base model and what its top blocks have learnt."""
+
+    kind = KINDS["pretrained-entities"]
+
+    def __init__(self, module: Any, facts: dict[str, Any]) -> None:
+        super().__init__(module)
+        self.facts = facts
+        self.memory_write = facts["memory_write"]
+        adapt(module, facts)
+
+    @property
+    def reads(self) -> bool:
+        """Does it have a memory, or is it the control?"""
+        return self.facts["adapter"] == "entities"
+
+    def start(self, rows: int, entities: int = 0) -> Any:
+        return EntityMemory(rows, entities, self.width, device=self.device)
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        if batch.entity_ids is None or not self.reads:
+            return self.show_layers(batch), state
+        hidden = self.show_layers(batch, entity_ids=batch.entity_ids, memory=state)
+        new = slice(batch.new, None)
+        return hidden, state.write(batch.entity_ids[:, new], hidden[:, new], self.memory_write)
+
+    @classmethod
+    def load(cls, folder: Path, dtype: Any = "auto") -> Self:
+        """A saved model: its base, and what was learnt."""
+        base = pretrained.PretrainedLM.load(folder, dtype)
+        found = cls(base.module, read_json(folder / FACTS))
+        found.take(load_file(folder / ADAPTER))
+        return found
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / FACTS, self.facts)
+        write_with(folder / ADAPTER, lambda path: save_file(self.learnt(), path))
+
+    def learnt(self) -> dict[str, Tensor]:
+        """What has been learnt, by name."""
+        named = self.module.named_parameters()
+        return {name: one.detach().contiguous() for name, one in named if one.requires_grad}
+
+    def take(self, learnt: dict[str, Tensor]) -> None:
+        """Put learnt weights in place; ValueError for those of another model."""
+        own = {name: one for name, one in self.module.named_parameters() if one.requires_grad}
+        if {n: w.shape for n, w in own.items()} != {n: w.shape for n, w in learnt.items()}:
+            raise ValueError(f"{ADAPTER}: not of this model: train it again")
+        with torch.no_grad():
+            for name, weight in learnt.items():
+                own[name].copy_(weight)
+
+
+def adapt(module: Any, facts: dict[str, Any]) -> None:
+    """Freeze the model and give its top blocks what learns: entity attention behind a gate of 0, or
+    LoRA whose product is 0, so that it still computes what it did.
+    """
+    module.requires_grad_(False)
+    layers = module.config.num_hidden_layers
+    top = find_blocks(module, layers)[layers - facts["blocks"] :]
+    if facts["adapter"] == "entities":
+        add_entity_attention(
+            module,
+            blocks=top,
+            gate=facts["gate"],
+            values=facts["values"],
+            layer_norm=facts["layer_norm"],
+        )
+        return
+    from peft import LoraConfig, inject_adapter_in_model
+
+    names = {one: name for name, one in module.named_modules()}
+    matrices = [one for block in top for one in block.modules() if is_matrix(one)]
+    linear: list[tuple[str, Any]] = [(names[one], one) for one in matrices]
+    per_rank = sum(one.weight.shape[0] + one.weight.shape[1] for _, one in linear)
+    rank = max(1, round(facts["numbers"] / per_rank))
+    targets = [name for name, _ in linear]
+    how: Any = {"r": rank, "lora_alpha": rank, "lora_dropout": 0.0, "target_modules": targets}
+    inject_adapter_in_model(LoraConfig(**how), module)
+
+
+def is_matrix(module: Any) -> bool:
+    """Is it a linear map, as torch or as GPT-2 has one?"""
+    return type(module).__name__ in ("Linear", "Conv1D")
+
+
+def train(run: Run) -> list[Row]:
+    """Train the entry at each of its rates and keep the best on dev: step lm for this kind."""
+    started, params, seed = time.time(), run.entry.lm, cast(int, run.seed)
+    folder = cast(Path, find_weights(params.initial_weights))
+    device = runtime.start(run.params.run.device, run.params.run.threads, seed)
+    base = pretrained.PretrainedLM.load(folder, getattr(torch, params.precision))
+    base.to(device).eval()
+    pretrained.check_fit(base, run.entry)
+    pretrained.check_vocabulary(base, run.tokenizer.get_vocab_size(), run.model)
+    pretrained.store(base, folder, run.folder, params.precision)
+    tokenizer = find_tokenizer(params.initial_weights)
+    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+    cut = base.module.config.num_hidden_layers - params.blocks
+    if cut < 0:
+        raise ValueError(f"models.{run.model}.blocks: {params.blocks}, the model has fewer")
+    texts = {split: give(run.tokens(split), run.entry.labels, seed) for split in ("train", "dev")}
+    [weights] = [path for path in list_weights(run.folder) if path.suffix == ".safetensors"]
+    states = {
+        split: keep_states(base, weights, text, cut, params.window, Path("work/states"))
+        for split, text in texts.items()
+    }
+    facts = {
+        "adapter": params.adapter,
+        "blocks": params.blocks,
+        "gate": params.entity_gate,
+        "values": params.entity_values,
+        "layer_norm": params.entity_layer_norm,
+        "memory_write": params.memory_write,
+        "numbers": params.blocks * params.count_numbers(base.width),
+    }
+    work = run.work / name_state(run, folder)
+    trials = []
+    for rate in params.learning_rates:
+        if not (work / f"{rate:g}.json").is_file():
+            torch.manual_seed(seed)
+            model = PretrainedE(pretrained.PretrainedLM.load(run.folder).module.to(device), facts)
+            model.eval()
+            found = try_rate(model, texts, states, cut, params, rate, seed)
+            work.mkdir(parents=True, exist_ok=True)
+            write_with(work / f"{rate:g}.safetensors", partial(save_file, model.learnt()))
+            write_json(work / f"{rate:g}.json", found)
+        trials.append(read_json(work / f"{rate:g}.json"))
+        log.info("learning rate %g: %.4f nats on dev", rate, trials[-1]["dev_loss_on"])
+    best = min(trials, key=lambda trial: trial["dev_loss_on"])
+    copy_file(work / f"{best['learning_rate']:g}.safetensors", run.folder / ADAPTER)
+    write_json(run.folder / FACTS, facts)
+    write_csv(run.folder / "curve.csv", best.pop("curve"), CURVE_COLUMNS)
+    numbers = {
+        **{name: value for name, value in best.items() if name != "learning_rate"},
+        "best_dev_loss": best["dev_loss_on"],
+        "seconds_total": time.time() - started,
+        "device": str(device),
+        "threads": run.params.run.threads,
+    }
+    rows = list_rows(numbers, run.entry)
+    for trial in trials:
+        about = {"split": "dev", "learning_rate": trial["learning_rate"]}
+        rows.append({"measure": "trial_loss", "value": trial["dev_loss_on"], **about})
+    return rows
+
+
+def try_rate(
+    model: PretrainedE,
+    texts: Mapping[str, AlignedCorpus],
+    states: Mapping[str, np.ndarray],
+    cut: int,
+    params: Any,
+    rate: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Train the model at one learning rate: losses, counts, the curve. A step reads a window of
+    ``documents_per_step`` documents of like length side by side.
+    """
+    upper = {
+        split: Upper(
+            split_blocks(model.module.base_model, cut, None, normed=True), model, states[split]
+        )
+        for split in texts
+    }
+    text, window, side = texts["train"], params.window, params.documents_per_step
+    lengths = np.diff(text.offsets)
+    groups = batch_by_length(lengths, side)
+    steps = params.epochs * sum(math.ceil(lengths[group].max() / window) for group in groups)
+    optimizer = torch.optim.AdamW(
+        [one for one in model.module.parameters() if one.requires_grad],
+        lr=rate,
+        weight_decay=params.weight_decay,
+    )
+    warm = max(1, round(params.warmup * steps))
+    schedule = get_cosine_schedule_with_warmup(optimizer, warm, steps)
+    step = tokens = 0
+    recent, seconds, curve = list[float](), list[float](), list[dict[str, Any]]()
+    for epoch in range(params.epochs):
+        for number in np.random.default_rng([seed, epoch]).permutation(len(groups)):
+            part = text.pick(groups[number])
+            places = index_states(text).pick(groups[number])
+            begun = time.monotonic()
+            for reading in read_windows(
+                upper["train"], places, window=window, stride=window, batch=side
+            ):
+                loss, count = sum_window(upper["train"], reading, part)
+                (loss / (side * window)).backward()
+                torch.nn.utils.clip_grad_norm_(
+                    model.module.parameters(), params.clip_norm or math.inf
+                )
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                used = schedule.get_last_lr()[0]
+                schedule.step()
+                step, tokens = step + 1, tokens + count
+                recent.append(float(loss.detach()) / max(1, count))
+                seconds.append(time.monotonic() - begun)
+                begun = time.monotonic()
+                if step % EVERY == 0 or step == steps:
+                    row = {"step": step, "tokens": tokens, "learning_rate": used}
+                    curve.append({**row, "train_loss": float(np.mean(recent))})
+                    recent = []
+    on, off = (
+        score_states(upper["dev"], give(texts["dev"], layer) if layer else texts["dev"], window)
+        for layer in ("", "none")
+    )
+    curve[-1] |= {"dev_loss_on": on, "dev_loss_off": off}
+    return {
+        "learning_rate": rate,
+        "parameters": sum(one.numel() for one in model.learnt().values()),
+        "steps": step,
+        "tokens_seen": tokens,
+        "train_loss": curve[-1]["train_loss"],
+        "dev_loss_on": on,
+        "dev_loss_off": off,
+        "seconds_per_step": float(np.median(seconds)),
+        "tokens_per_second": tokens / sum(seconds),
+        "curve": curve,
+    }
+
+
+def sum_window(model: Upper, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
+    """The nats of the tokens that follow those of a window, and how many they are."""
+    last = np.isin(reading.where, text.offsets[1:] - 1)
+    scored = reading.valid & ~last
+    targets = text.tokens[reading.where[scored] + 1].astype(np.int64)
+    hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
+    wanted = torch.from_numpy(targets).to(model.device)
+    return model.whole.nats(hidden[None], wanted[None]).sum(), len(targets)
+
+
+@torch.inference_mode()
+def score_states(model: Upper, text: AlignedCorpus, window: int) -> float:
+    """Mean nats per token of a text whose states the model reads, its labels as they are given."""
+    total = count = 0.0
+    places = index_states(text)
+    for reading in read_windows(model, places, window=window, stride=window, batch=8):
+        nats, scored = sum_window(model, reading, text)
+        total, count = total + nats.item(), count + scored
+    return total / max(1, count)

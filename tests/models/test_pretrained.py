@@ -1,0 +1,200 @@
+"""Kind pretrained against transformers' own passes over the same weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, tiny_corpus
+from torch.nn import functional
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from entity_transformers.corpus.document import Document
+from entity_transformers.encode.words import embed_words_in_context
+from entity_transformers.kinds import KINDS, resolve
+from entity_transformers.models.base import Batch
+from entity_transformers.models.pretrained import (
+    PretrainedEncoder,
+    PretrainedLM,
+    check_fit,
+    check_vocabulary,
+    store,
+)
+from entity_transformers.tasks.perplexity import score_corpus
+
+CORPUS = tiny_corpus(4, seed=3, split="dev")
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model of transformers with random weights, far from zero."""
+    torch.manual_seed(5)
+    if request.param == "llama":
+        config = LlamaConfig(
+            vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=8,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+            tie_word_embeddings=True, initializer_range=0.3,
+        )  # fmt: skip
+        module = LlamaForCausalLM(config)
+    else:
+        config = GPT2Config(
+            vocab_size=VOCABULARY, n_embd=16, n_layer=8, n_head=4, n_positions=64,
+            initializer_range=0.3,
+        )  # fmt: skip
+        module = GPT2LMHeadModel(config)
+    path = tmp_path_factory.mktemp(request.param)
+    module.save_pretrained(path)
+    return path
+
+
+def plain_losses(folder: Path, tokens: np.ndarray) -> torch.Tensor:
+    """Nats of each token but the first, by transformers' own logits."""
+    module = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    ids = torch.from_numpy(tokens.astype(np.int64))[None]
+    with torch.no_grad():
+        return functional.cross_entropy(module(ids).logits[0, :-1], ids[0, 1:], reduction="none")
+
+
+def test_losses_of_whole_documents_are_those_of_a_plain_pass(folder: Path) -> None:
+    model = PretrainedLM.load(folder).eval()
+    found = score_corpus(model, CORPUS, window=64, stride=64, batch=3)
+    for d in range(len(CORPUS)):
+        part = CORPUS.document(d)
+        expected = plain_losses(folder, CORPUS.tokens[part])
+        torch.testing.assert_close(
+            torch.from_numpy(found[part][1:]), expected, rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("stride", [4, 8])
+def test_windows_are_those_of_the_strided_recipe(folder: Path, stride: int) -> None:
+    """Of transformers' page on perplexity: each window scores the tokens no earlier one had."""
+    model, window = PretrainedLM.load(folder).eval(), 8
+    found = score_corpus(model, CORPUS, window=window, stride=stride, batch=2)
+    part = CORPUS.document(0)
+    tokens, expected, previous = CORPUS.tokens[part], [], 1
+    for begin in range(0, len(tokens), stride):
+        end = min(begin + window + 1, len(tokens))
+        losses = plain_losses(folder, tokens[begin:end])
+        expected += losses[len(losses) - (end - previous) :].tolist()
+        previous = end
+        if end == len(tokens):
+            break
+    np.testing.assert_allclose(found[part][1:], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path: Path) -> None:
+    half = PretrainedLM.load(folder, torch.bfloat16)
+    half.save(tmp_path)
+    again = PretrainedLM.load(tmp_path).eval()
+    assert again.output_weight.dtype == torch.bfloat16
+    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
+    hidden, _ = again.encode(Batch(tokens), again.start(1))
+    assert hidden.dtype == torch.float32
+    losses = again.nats(hidden[:, :-1], tokens[:, 1:])[0]
+    assert (losses - plain_losses(folder, CORPUS.tokens[:12])).abs().max() < 0.5
+
+
+def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> None:
+    model = PretrainedLM.load(folder).eval()
+    encoder = model.mixing(7)
+    assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
+    assert model.mixing(1) is model
+    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
+    with torch.no_grad():
+        found, _ = encoder.encode(Batch(tokens), encoder.start(1))
+        layers = model.module(tokens, output_hidden_states=True).hidden_states
+    split = model.split_layers(found[0].numpy())["vectors"]
+    for place, layer in enumerate(encoder.layers):
+        np.testing.assert_allclose(split[:, place], layers[layer][0].numpy(), rtol=1e-6)
+
+
+def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
+    model, weights = PretrainedLM.load(folder).eval(), []
+    model.show_attention()
+    modules = model.attention_modules()["self"]
+    assert (len(modules), model.heads) == (8, 4)
+    for module in modules:
+        module.register_forward_hook(lambda _module, _inputs, output: weights.append(output[1]))
+    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
+    with torch.no_grad():
+        model.encode(Batch(tokens), model.start(1))
+    assert [one.shape for one in weights] == [(1, 4, 12, 12)] * 8
+    for one in weights:
+        torch.testing.assert_close(one.sum(-1), torch.ones(1, 4, 12))
+
+
+def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
+
+    model = PretrainedLM.load(folder).eval()
+    text = CORPUS.part(slice(0, 1))
+    words = text.words.copy()
+    words[words == 4] = 3  # its token belongs to the word before it
+    count = int(words.max()) + 1
+    document = Document(text.names[0].removesuffix("#0"), 0, "dev", "nw", ("a",) * count, (0,), ())
+    found = embed_words_in_context(
+        model, [document], replace(text, words=words), context="document", window=64,
+        batch=1,
+    )  # fmt: skip
+    assert found.any(1).all()
+    np.testing.assert_array_equal(found[4], found[3])
+    assert not np.array_equal(found[5], found[3])
+
+
+def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
+    model = PretrainedLM.load(folder)
+    values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
+    fits, longer = (
+        resolve("a", {"a": {**values, "window": window}}, {}, {}, KINDS) for window in (64, 65)
+    )
+    check_fit(model, fits)
+    with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has 64 positions"):
+        check_fit(model, longer)
+    check_vocabulary(model, VOCABULARY, "a")
+    with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, the model 40: set tokenizer"):
+        check_vocabulary(model, VOCABULARY + 1, "a")
+
+
+def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=24, max_position_embeddings=64, initializer_range=0.3,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(tmp_path)
+    model = PretrainedEncoder.load(tmp_path).eval()
+    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64)).view(2, 6)
+    lengths = torch.tensor([6, 4])
+    with torch.no_grad():
+        found, _ = model.encode(Batch(tokens, lengths=lengths), model.start(2))
+        for row, length in enumerate(lengths):
+            alone = model.module(tokens[row : row + 1, :length]).last_hidden_state[0]
+            torch.testing.assert_close(found[row, :length], alone)
+        later = tokens.clone()
+        later[0, 5] += 1
+        other, _ = model.encode(Batch(later, lengths=lengths), model.start(2))
+    assert not torch.equal(other[0, 0], found[0, 0])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_weights_are_linked_where_the_precision_is_theirs(
+    folder: Path, tmp_path: Path, precision: str
+) -> None:
+    model = PretrainedLM.load(folder, getattr(torch, precision))
+    store(model, folder, tmp_path / "stored", precision)
+    weights = tmp_path / "stored" / "model.safetensors"
+    assert weights.samefile(folder / "model.safetensors") == (precision == "float32")
+    again = PretrainedLM.load(tmp_path / "stored")
+    assert again.output_weight.dtype == getattr(torch, precision)
+    torch.testing.assert_close(again.output_weight, model.output_weight, rtol=0, atol=0)

@@ -1,0 +1,161 @@
+"""Kind pretrained-entities: entity attention, or LoRA, on the top blocks of a pretrained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, tiny_corpus, tiny_entry
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
+from entity_transformers.models.base import Batch
+from entity_transformers.models.pretrained import PretrainedLM, store
+from entity_transformers.models.pretrained_entities import (
+    PretrainedE,
+    score_states,
+    try_rate,
+)
+from entity_transformers.tasks.perplexity import score_corpus
+
+WINDOW, BLOCKS = 8, 2
+TEXT = give(tiny_corpus(12, seed=3), "gold")
+FACTS: dict[str, Any] = {
+    "blocks": BLOCKS, "gate": "zero", "values": "both", "layer_norm": False, "memory_write": "last",
+    "numbers": BLOCKS * (5 * 16 * 17 + 1),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama of 5 blocks with random weights."""
+    torch.manual_seed(5)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=5,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+        initializer_range=0.2, tie_word_embeddings=True,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("llama")
+    LlamaForCausalLM(config).save_pretrained(path)
+    return path
+
+
+def make(folder: Path, adapter: str) -> PretrainedE:
+    torch.manual_seed(1)
+    model = PretrainedE(PretrainedLM.load(folder).module, FACTS | {"adapter": adapter})
+    model.eval()
+    return model
+
+
+def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> Upper:
+    """The blocks that learn above the cached states of those that do not."""
+    cut = 5 - BLOCKS
+    base = PretrainedLM.load(folder)
+    base.eval()
+    weights = folder / "model.safetensors"
+    states = keep_states(base, weights, TEXT, cut, WINDOW, tmp_path)
+    return Upper(split_blocks(model.module.base_model, cut, None, normed=True), model, states)
+
+
+@pytest.mark.parametrize("adapter", ["entities", "lora"])
+def test_it_begins_as_the_base_to_the_bit(folder: Path, adapter: str) -> None:
+    model = make(folder, adapter)
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokens = torch.from_numpy(TEXT.tokens[:16].astype(np.int64)).view(2, 8)
+    labels = torch.from_numpy(TEXT.gold[:16].astype(np.int64)).view(2, 8)
+    with torch.no_grad():
+        found, _ = model.encode(Batch(tokens, labels), model.start(2, 9))
+        assert torch.equal(found @ model.output_weight.T, plain(tokens).logits)
+    learnt = sum(one.numel() for one in model.learnt().values())
+    base = sum(one.numel() for one in plain.parameters())
+    assert model.count_parameters() == base + learnt
+    # a LoRA's rank is whole: off by half of what a rank has in two blocks
+    assert abs(learnt - FACTS["numbers"]) <= (0 if adapter == "entities" else BLOCKS * 232 // 2)
+
+
+@pytest.mark.parametrize("layer", ["gold", "none"])
+def test_cached_states_give_what_the_whole_model_does(
+    folder: Path, tmp_path: Path, layer: str
+) -> None:
+    """To float16's precision, memory and all, with weights that have left their start."""
+    model = make(folder, "entities")
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for name, one in model.module.named_parameters():
+            if one.requires_grad:
+                one.add_(torch.randn_like(one) * (1.0 if "gate" in name else 0.1))
+    text = give(TEXT, layer)
+    upper = make_upper(model, folder, tmp_path)
+    whole = score_corpus(model, text, window=WINDOW, stride=WINDOW, batch=3)
+    scored = len(whole) - len(text)
+    found = score_states(upper, text, WINDOW)
+    assert found == pytest.approx(whole.sum(dtype=np.float64) / scored, abs=2e-3)
+    if layer == "gold":
+        off = score_corpus(model, give(TEXT, "none"), window=WINDOW, stride=WINDOW, batch=3)
+        assert np.abs(off - whole).max() > 0.1
+
+
+def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_path: Path) -> None:
+    model = PretrainedLM.load(folder)
+    model.eval()
+    weights = folder / "model.safetensors"
+    first = keep_states(model, weights, TEXT, 3, WINDOW, tmp_path)
+    assert (first.dtype, first.shape) == (np.float16, (len(TEXT.tokens), 16))
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokens = torch.from_numpy(TEXT.tokens[TEXT.document(1)][:WINDOW].astype(np.int64))[None]
+    with torch.no_grad():
+        expected = plain(tokens, output_hidden_states=True).hidden_states[3][0]
+    start = int(TEXT.offsets[1])
+    np.testing.assert_allclose(first[start : start + WINDOW], expected, rtol=1e-3, atol=1e-3)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}
+    keep_states(model, weights, TEXT, 3, WINDOW, tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")} == before
+    keep_states(model, weights, TEXT, 2, WINDOW, tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "model.safetensors").write_bytes(weights.read_bytes() + b" ")
+    keep_states(model, other / "model.safetensors", TEXT, 3, WINDOW, tmp_path)
+    assert len(list(tmp_path.glob("*.npy"))) == 3
+
+
+@pytest.mark.parametrize("adapter", ["entities", "lora"])
+def test_what_was_learnt_is_saved_and_the_base_stays(
+    folder: Path, tmp_path: Path, adapter: str
+) -> None:
+    """The loss falls, by what is learnt alone; the saved model is the trained one."""
+    model = make(folder, adapter)
+    upper = make_upper(model, folder, tmp_path)
+    before = score_states(upper, TEXT, WINDOW)
+    entry = tiny_entry("pretrained-entities", labels="gold", epochs=6, documents_per_step=3)
+    texts, states = {"train": TEXT, "dev": TEXT}, {"train": upper.states, "dev": upper.states}
+    found = try_rate(model, texts, states, 5 - BLOCKS, entry.lm, 0.03, 1)
+    assert found["dev_loss_on"] < before - 0.05
+    assert found["tokens_seen"] == 6 * (len(TEXT.tokens) - len(TEXT))
+    assert [row["step"] for row in found["curve"]][-1] == found["steps"]
+    plain = dict(PretrainedLM.load(folder).module.named_parameters())
+    for name, one in model.module.named_parameters():
+        if not one.requires_grad:
+            assert torch.equal(one, plain[name.replace(".base_layer", "")]), name
+    saved = tmp_path / "saved"
+    store(PretrainedLM.load(folder), folder, saved, "float32")
+    model.save(saved)
+    again = PretrainedE.load(saved)
+    again.eval()
+    for one in (again, model):
+        assert one.can("entities")
+    expected = score_corpus(model, TEXT, window=WINDOW, stride=WINDOW, batch=4)
+    np.testing.assert_array_equal(
+        score_corpus(again, TEXT, window=WINDOW, stride=WINDOW, batch=4), expected
+    )
+
+
+def test_states_of_another_corpus_are_places_in_it() -> None:
+    part = index_states(TEXT).pick([2, 0])
+    assert part.tokens.tolist() == [
+        *range(*TEXT.document(2).indices(10**6)[:2]),
+        *range(*TEXT.document(0).indices(10**6)[:2]),
+    ]

@@ -1,0 +1,91 @@
+"""Text as memory against a loop over transformers' model, one window at a time."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, lively_model, tiny_corpus
+from torch.nn import functional
+
+from entity_transformers.corpus.labels import give
+from entity_transformers.steps.text_memory import PolicyName, TextMemoryParams
+from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.tasks.policies import POLICIES
+from entity_transformers.tasks.text_memory import (
+    name_parts,
+    plan_memory,
+    score_policies,
+    score_text_memory,
+)
+
+TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
+
+
+def keep_even(upto: int, start: int) -> np.ndarray:
+    """The latest three even places of the past, some of which the window holds itself."""
+    return np.arange(0, upto, 2)[-3:]
+
+
+@pytest.mark.parametrize("stride", [2, 3, 5])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
+    model = lively_model("gpt2", window=9).eval()
+    found = score_text_memory(model, TOKENS, keep_even, window=5, stride=stride, batch=batch)
+    expected = np.zeros(len(TOKENS))
+    for new in [0, *range(5, len(TOKENS) - 1, stride)]:
+        end = min(new + (stride if new else 5), len(TOKENS) - 1)
+        start = max(0, new + (stride if new else 5) - 5)
+        kept = list(range(0, new, 2))[-3:]
+        places = [*(place for place in kept if place < start), *range(start, end)]
+        ids = torch.from_numpy(TOKENS[places].astype(np.int64))[None]
+        with torch.no_grad():
+            logits = model.module(ids).logits[0]
+        for row, place in enumerate(places):
+            if row >= len(places) - (end - new):
+                target = torch.tensor(int(TOKENS[place + 1]))
+                expected[place + 1] = functional.cross_entropy(logits[row], target).item()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_without_a_memory_windows_are_those_of_a_study() -> None:
+    plans = list(plan_memory(12, 5, 3, lambda upto, start: np.zeros(0, int)))
+    assert [plan.places.tolist() for plan in plans] == [
+        [0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 10],
+    ]  # fmt: skip
+    assert [plan.new for plan in plans] == [5, 3, 3]
+
+
+def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
+    model = lively_model("gpt2", window=24).eval()
+    corpus = tiny_corpus(3, seed=5, split="test")
+    kept = ({"policy": "recent"}, {"policy": "half entities", "labels": "gold"})
+    section = TextMemoryParams(
+        splits=("test",), windows=(8,), stride=4, budgets=(6,), kept=kept, tokens=None, batch=4
+    )
+    rows = list(score_policies(model, corpus, section, 1))
+    parts = name_parts(corpus, 8)
+    assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
+    by_part = {part: where.sum() for part, where in parts.items()}
+    for policy in ("none", "recent", "half entities"):
+        own = [row for row in rows if row["policy"] == policy]
+        for part, count in by_part.items():
+            [loss] = [r for r in own if r["part"] == part and r["measure"] == "loss"]
+            units = [r for r in own if r["part"] == part and r["measure"] == "nll"]
+            assert loss["count"] == sum(r["count"] for r in units) == count
+            total = sum(r["value"] for r in units)
+            assert loss["value"] == pytest.approx(total / count if count else None)
+    [plain] = [r for r in rows if (r["policy"], r["part"], r["measure"]) == ("none", "all", "loss")]
+    nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
+    assert plain["value"] == pytest.approx(nll[parts["all"]].mean(), rel=1e-5)
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    values = {"splits": ("test",), "windows": (8,), "budgets": (6,), "tokens": None, "batch": 4}
+    with pytest.raises(ValueError, match=r"stride 9 is more than the window 8: tokens would be"):
+        TextMemoryParams(stride=9, kept=({"policy": "recent"},), **values)
+    with pytest.raises(ValueError, match="Input should be 'recent', 'mentions'"):
+        TextMemoryParams(stride=4, kept=({"policy": "everything"},), **values)
+    assert set(POLICIES) == set(get_args(PolicyName))
