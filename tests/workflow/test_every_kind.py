@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from checkout import ROOT, make_checkout, read_records, run
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.document import Document
 from entity_transformers.kinds import KINDS
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
@@ -34,20 +38,47 @@ TINY = {
         "word2vec": {"epochs": 1},
         "fasttext": {"epochs": 1, "buckets": 1000},
         "glove": {"epochs": 2},
+        "pretrained": {"initial_weights": "weights/llama"},
+        "pretrained-encoder": {"initial_weights": "weights/bert"},
+        "pretrained-entities": {
+            "initial_weights": "weights/llama",
+            "blocks": 1,
+            "learning_rates": [1e-3],
+        },
     },
     "perplexity": {"stride": 32},
     "mentions": {"caches": [4, 8], "tokens": 200},
     "capacity": {"memories": [[2, 4]]},
     "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1},
+    "text_memory": {
+        "windows": [16],
+        "stride": 8,
+        "budgets": [8],
+        "tokens": 60,
+        "kept": [{"policy": "recent"}, {"policy": "half entities", "labels": "gold"}],
+    },
     "report": {"bootstrap_samples": 100},
 }
+
+
+def save_pretrained(folder: Path) -> None:
+    """A language model and an encoder that others might have trained, with tokenizers."""
+    sizes = {"vocab_size": 400, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 16}
+    shape: dict[str, Any] = {**sizes, "num_attention_heads": 4, "max_position_embeddings": 64}
+    LlamaForCausalLM(LlamaConfig(**shape)).save_pretrained(folder / "llama")
+    BertModel(BertConfig(**shape)).save_pretrained(folder / "bert")
+    text = Document("d", 0, "train", "nw", ("a", "tiny", "text"), (0,))
+    for name in ("llama", "bert"):
+        tokenizer = learn_tokenizer([text], 300, "natural")
+        tokenizer.save(str(folder / name / "tokenizer.json"))
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study of one model of each kind, with gold labels where it reads any."""
     folder = make_checkout(tmp_path_factory.mktemp("kinds"))
+    save_pretrained(folder / "weights")
     models = {
         name: {"kind": name, **({"labels": "gold"} if kind.can & {"entities", "guided"} else {})}
         for name, kind in KINDS.items()

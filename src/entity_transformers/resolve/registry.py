@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
@@ -28,23 +27,31 @@ class Slots:
         return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
 
 
-def _load(module: str, name: str, **how: bool) -> Resolver:
-    """A resolver of another module, which is imported only when it is asked for."""
-    made: Resolver = getattr(import_module(f"entity_transformers.resolve.{module}"), name)(**how)
+def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
+    # imported here, and by name, so that a study's digest covers the rules of its resolver
+    from entity_transformers.resolve.names import Names
+
+    return Names(causal, pronouns)
+
+
+def _library(name: str) -> Resolver:
+    from entity_transformers.resolve import libraries
+
+    made: Resolver = getattr(libraries, name)()
     return made
 
 
 REGISTRY: dict[str, Callable[[], Resolver]] = {
     # LitBank's and OntoGUM's training splits were looked at while the rules of names were written
-    "names": partial(_load, "names", "Names"),
-    "names-causal": partial(_load, "names", "Names", causal=True),
-    "names-pronouns": partial(_load, "names", "Names", pronouns=True),
-    "names-pronouns-causal": partial(_load, "names", "Names", causal=True, pronouns=True),
+    "names": _names,
+    "names-causal": partial(_names, causal=True),
+    "names-pronouns": partial(_names, pronouns=True),
+    "names-pronouns-causal": partial(_names, causal=True, pronouns=True),
     "slots-causal": Slots,
     # the English models have learnt from ParCor and LitBank
-    "coreferee": partial(_load, "libraries", "Coreferee"),
+    "coreferee": partial(_library, "Coreferee"),
     # udcoref has learnt from CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum from GUM
-    "stanza": partial(_load, "libraries", "Stanza"),
+    "stanza": partial(_library, "Stanza"),
 }
 """What makes each resolver; a program may add its own."""
 

@@ -72,6 +72,7 @@ def resolve_entry(
         "validation_documents": None,
         "precision": "float32",
         "compile": "off",
+        "attention": "sdpa",
         "gradient_checkpointing": False,
     }
     return resolve(name, {name: entry}, lm, of_kind, KINDS)
