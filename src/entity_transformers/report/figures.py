@@ -247,7 +247,7 @@ def draw_grids(grids: Sequence[Grid], middle: float) -> Figure | None:
     if not grids or any(np.isnan(grid.values).any() for grid in grids):
         return None
     reach = max(10.0, *(float(np.abs(grid.values - middle).max()) for grid in grids))
-    layers, heads = grids[0].values.shape
+    layers, heads = np.max([grid.values.shape for grid in grids], axis=0).tolist()
     columns = min(4, len(grids))
     lines = -(-len(grids) // columns)
     height = max(2.6, min(0.55, 6 / max(layers, heads)) * layers + 1.2)
@@ -255,11 +255,12 @@ def draw_grids(grids: Sequence[Grid], middle: float) -> Figure | None:
     places = figure.subplots(lines, columns, squeeze=False)
     for unused in places.flat[len(grids) :]:
         unused.remove()
-    ticks = [range(1, count + 1, max(1, count // 12)) for count in (heads, layers)]
-    edges = np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5
     look: Any = {"cmap": COLOURS, "vmin": middle - reach, "vmax": middle + reach}
     text: Any = {"ha": "center", "va": "center", "fontsize": 8.5 if heads <= 8 else 6}
     for axes, grid in zip(places.flat, grids, strict=False):
+        layers, heads = grid.values.shape
+        ticks = [range(1, count + 1, max(1, count // 12)) for count in (heads, layers)]
+        edges = np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5
         axes.pcolormesh(*edges, grid.values, **look)
         axes.invert_yaxis()
         for (layer, head), value in np.ndenumerate(grid.values):

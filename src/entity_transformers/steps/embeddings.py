@@ -99,7 +99,7 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
     }
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
     context = run.section.ner_context
-    if run.entry.can({"pretrained"}):
+    if run.entry.can({"pretrained", "layers"}):
         encoder = cast("Layered", run.trained).mixing(run.entry.lm.mixed_layers)
         context = run.entry.lm.ner_context or context
 
