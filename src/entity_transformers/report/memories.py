@@ -70,10 +70,12 @@ def count_bytes(results: Results, side: Place) -> float:
     """The bytes of what a model remembers beyond its window, the mean over documents at their ends:
     float32 states and int32 numbers. A recent token is a state and its number. A pointer's entity
     is a state, its forms' tokens, when it was seen last and how often; beside them are the latest
-    tokens, which are not known yet.
+    tokens, which are not known yet. NaN for a cache around a model whose width the study does not
+    say, which others have trained.
     """
     lm: Any = side["model"].lm
-    found = 4.0 * side["size"] * (lm.width + 1)
+    width = getattr(lm, "width", float("nan"))
+    found = 4.0 * side["size"] * (width + 1) if side["size"] else 0.0
     if side["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
     entities = results.statistic(side["model"], key_of({**side, "measure": "entities"})).mean or 0.0
