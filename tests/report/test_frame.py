@@ -73,6 +73,14 @@ def test_a_damaged_file_is_refused(tmp_path: Path, edit, told: str) -> None:
         read_measures(path)
 
 
+def test_a_line_that_was_cut_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "measures.csv"
+    lines = render(make(ROWS)).splitlines()
+    path.write_text("\n".join([*lines[:2], lines[2].rpartition(",")[0], *lines[3:]]) + "\n")
+    with pytest.raises(ValueError, match=r"measures\.csv: line 3 has fewer values than columns"):
+        read_measures(path)
+
+
 def test_units_keep_their_order_and_are_found_by_model_and_key(tmp_path: Path) -> None:
     rows = [
         {"step": "s", "model": "a", "seed": seed, "split": "test", "measure": "nll", "value": v,

@@ -214,6 +214,7 @@ def try_rate(
         for split in texts
     }
     text, window, side = texts["train"], params.window, params.documents_per_step
+    everywhere = index_states(text)
     lengths = np.diff(text.offsets)
     groups = batch_by_length(lengths, side)
     steps = params.epochs * sum(math.ceil(lengths[group].max() / window) for group in groups)
@@ -229,7 +230,7 @@ def try_rate(
     for epoch in range(params.epochs):
         for number in np.random.default_rng([seed, epoch]).permutation(len(groups)):
             part = text.pick(groups[number])
-            places = index_states(text).pick(groups[number])
+            places = everywhere.pick(groups[number])
             begun = time.monotonic()
             for reading in read_windows(
                 upper["train"], places, window=window, stride=window, batch=side
@@ -251,9 +252,9 @@ def try_rate(
                     row = {"step": step, "tokens": tokens, "learning_rate": used}
                     curve.append({**row, "train_loss": float(np.mean(recent))})
                     recent = []
+    labelled = texts["dev"]
     on, off = (
-        score_states(upper["dev"], give(texts["dev"], layer) if layer else texts["dev"], window)
-        for layer in ("", "none")
+        score_states(upper["dev"], dev, window) for dev in (labelled, give(labelled, "none"))
     )
     curve[-1] |= {"dev_loss_on": on, "dev_loss_off": off}
     return {

@@ -204,6 +204,8 @@ def _read_csv(path: Path, first: tuple[str, ...], texts: Callable[[str], bool]) 
         data = pd.read_csv(path, dtype=str, keep_default_na=False)
         if tuple(data.columns[: len(first)]) != first:
             raise ValueError(f"the first columns are {[*data]}, expected {','.join(first)}")
+        if len(short := np.flatnonzero(data.isna().any(axis=1))):
+            raise ValueError(f"line {short[0] + 2} has fewer values than columns")
         for name in filterfalse(texts, data):
             data[name] = [float(text) if text else math.nan for text in data[name]]
     except ValueError as error:

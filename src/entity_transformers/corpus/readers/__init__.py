@@ -70,9 +70,13 @@ class Reader:
 @cache
 def registry() -> Mapping[str, Reader]:
     """Every format's reader by its name, sorted."""
-    modules = pkgutil.iter_modules(__path__, f"{__name__}.")
-    readers: list[Reader] = [importlib.import_module(module.name).READER for module in modules]
-    return MappingProxyType({one.name: one for one in sorted(readers, key=lambda one: one.name)})
+    found: dict[str, Reader] = {}
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        reader: Reader = importlib.import_module(module.name).READER
+        if reader.name in found:
+            raise ValueError(f"{module.name}: a second reader named {reader.name!r}")
+        found[reader.name] = reader
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 def names() -> tuple[str, ...]:

@@ -38,7 +38,6 @@ _OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
 _COLUMNS = 10
 _ID = re.compile(r"([0-9]{1,6})(-[0-9]{1,6}|\.[0-9]{1,6})?")
 """Of a word (3), of a joined form (3-4) or of a word that is not in the text (3.1)."""
-_FIELDS = re.compile(r"#\s*global\.Entity\s*=\s*(.*?)\s*$")
 _ENTITY = re.compile(r"(?:^|\|)Entity=([^|]+)")
 
 
@@ -57,6 +56,7 @@ class Table:
     """The words of a CoNLL-U document, their line numbers, and the non-empty ``Entity`` cells."""
 
     source: str
+    name: str = ""
     entity_fields: tuple[str, ...] = ()
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ def _read_files(
             continue
         try:
             dep = read_table(list(open_lines(path)), str(path))
-            check_text(dep)
+            check_text(name, dep)
             if name not in layer or name not in splits:
                 what = "chains in coref/ontogum" if name not in layer else "split in splits.md"
                 raise CorpusError(
@@ -129,8 +129,12 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
     return splits
 
 
-def check_text(dep: Table) -> None:
-    """Refuse a text that was blanked."""
+def check_text(name: str, dep: Table) -> None:
+    """Refuse a table of another document and a text that was blanked."""
+    if dep.name != name:
+        raise CorpusError(
+            f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name"
+        )
     for word, form in enumerate(dep.words):
         if len(form) > 1 and not form.strip("_"):
             message = (
@@ -159,8 +163,7 @@ def read_table(lines: Sequence[str], source: str) -> Table:
         if line == "\n":
             fresh, joined_until = True, 0
         elif line[0] == "#":
-            if entity := _FIELDS.match(line):
-                table.entity_fields = tuple(entity[1].split("-"))
+            _read_comment(table, line)
         else:
             fields, match = _split_row(line, f"{source}, line {number}")
             spaced = "SpaceAfter=No" not in fields[9].split("|")
@@ -192,6 +195,19 @@ def _split_row(line: str, where: str) -> tuple[list[str], re.Match[str]]:
             f"{where}, column 1: {shown(fields[0])}, expected a word number such as 3, 3-4 or 3.1"
         )
     return fields, match
+
+
+def _read_comment(table: Table, line: str) -> None:
+    key, _, value = line[1:].partition("=")
+    if key.strip() == "newdoc id":
+        if table.name:
+            raise CorpusError(
+                f"{table.source}: holds the documents {table.name} and {shown(value.strip())},"
+                " expected one per file"
+            )
+        table.name = value.strip()
+    elif key.strip() == "global.Entity":
+        table.entity_fields = tuple(value.strip().split("-"))
 
 
 def _add_word(table: Table, fields: Sequence[str], number: int, space_after: bool) -> None:
