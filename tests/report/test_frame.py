@@ -77,7 +77,7 @@ def test_a_line_that_was_cut_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "measures.csv"
     lines = render(make(ROWS)).splitlines()
     path.write_text("\n".join([*lines[:2], lines[2].rpartition(",")[0], *lines[3:]]) + "\n")
-    with pytest.raises(ValueError, match=r"measures\.csv: line 3 has fewer values than columns"):
+    with pytest.raises(ValueError, match=r"measures\.csv: line 3 has \d values, expected \d"):
         read_measures(path)
 
 

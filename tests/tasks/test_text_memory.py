@@ -7,11 +7,12 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, lively_model, tiny_corpus
+from tiny import ROOT, VOCABULARY, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.steps.text_memory import PolicyName, TextMemoryParams
+from entity_transformers.study.params import ParamsError, parse, read_study
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.policies import POLICIES
 from entity_transformers.tasks.text_memory import (
@@ -88,4 +89,10 @@ def test_what_cannot_be_scored_is_refused() -> None:
         TextMemoryParams(stride=9, kept=({"policy": "recent"},), **values)
     with pytest.raises(ValueError, match="Input should be 'recent', 'mentions'"):
         TextMemoryParams(stride=4, kept=({"policy": "everything"},), **values)
+    values = read_study(ROOT / "studies/sample.yaml") | {"name": "x"}
+    values["study"]["steps"] = [*values["study"]["steps"], "text_memory"]
+    values["text_memory"]["kept"] = [{"policy": "entities", "labels": "resolver:names"}]
+    values["corpus"]["resolvers"] = []
+    with pytest.raises(ParamsError, match=r"text_memory\.kept\.labels: 'resolver:names', but"):
+        parse(values, "x")
     assert set(POLICIES) == set(get_args(PolicyName))

@@ -18,6 +18,7 @@ what was measured along the training.
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -201,11 +202,15 @@ AGAIN = "run the study's steps again"
 def _read_csv(path: Path, first: tuple[str, ...], texts: Callable[[str], bool]) -> pd.DataFrame:
     """A CSV file that begins with these columns; all but texts are numbers, read bit for bit."""
     try:
+        # pandas would fill a line that was cut with empty cells
+        lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        names = next(lines, [])
+        for number, line in enumerate(lines, start=2):
+            if len(line) != len(names):
+                raise ValueError(f"line {number} has {len(line)} values, expected {len(names)}")
         data = pd.read_csv(path, dtype=str, keep_default_na=False)
         if tuple(data.columns[: len(first)]) != first:
             raise ValueError(f"the first columns are {[*data]}, expected {','.join(first)}")
-        if len(short := np.flatnonzero(data.isna().any(axis=1))):
-            raise ValueError(f"line {short[0] + 2} has fewer values than columns")
         for name in filterfalse(texts, data):
             data[name] = [float(text) if text else math.nan for text in data[name]]
     except ValueError as error:

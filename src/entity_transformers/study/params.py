@@ -155,6 +155,8 @@ class _Base(Section):
         yield from self._check_splits()
         for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
+        for kept in self.text_memory.kept if self.runs_step("text_memory") else ():
+            check_layer("text_memory.kept.labels", kept.labels, self.corpus.resolvers)
         if self.runs_step("transfer"):
             if lacking := {*self.transfer.named}.difference(self.examples.tasks):
                 yield f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
