@@ -145,12 +145,29 @@ MODELS = Pivot(
         " without labels (unlabelled), with labels permuted among a document's mentions (shuffled)"
         " or without one on first mentions (first-only), and GPT2 with as many parameters."
     ),
-    note=lambda results: f"Losses are in nats per token.{explain_missing(results)}",
+    note=lambda results: (
+        f"Losses are in nats per token.{explain_missing(results)}{describe_others(results)}"
+    ),
     paper_note=(
         f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for"
         f" {paper.TRAINING_STEPS:,} steps."
     ),
 )
+
+
+def describe_others(results: Results) -> str:
+    """What the weights are that others have trained, in a sentence for each package."""
+    found = {
+        model.initial_weights: write_label(model)
+        for model in reversed(results.measured(STEP))
+        if model.can({"pretrained"}) and model.initial_weights
+    }
+    if not found:
+        return ""
+    from entity_transformers.models.weights import describe_weights  # which loads transformers
+
+    about = {label: describe_weights(value) for value, label in reversed(found.items())}
+    return "".join(f" {label} starts from {text}." for label, text in about.items() if text)
 
 
 def _others(results: Results, _: Place) -> Iterator[Row]:
