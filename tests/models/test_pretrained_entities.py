@@ -153,6 +153,29 @@ def test_what_was_learnt_is_saved_and_the_base_stays(
     )
 
 
+@pytest.mark.parametrize("adapter", ["entities", "lora"])
+def test_a_bfloat16_model_learns_in_float32(folder: Path, tmp_path: Path, adapter: str) -> None:
+    """The base stays bfloat16, what learns is float32; scores are those of float32, nearly."""
+    saved = tmp_path / "saved"
+    store(PretrainedLM.load(folder, torch.bfloat16), folder, saved, "bfloat16")
+    torch.manual_seed(1)
+    model = PretrainedE(PretrainedLM.load(saved).module, FACTS | {"adapter": adapter})
+    model.eval()
+    assert {one.dtype for one in model.learnt().values()} == {torch.float32}
+    kept = {one.dtype for one in model.module.parameters() if not one.requires_grad}
+    assert kept == {torch.bfloat16}
+    states = keep_states(
+        PretrainedLM.load(saved).eval(), saved / "model.safetensors", TEXT, 3, WINDOW, tmp_path
+    )
+    entry = tiny_entry("pretrained-entities", labels="gold", epochs=6, documents_per_step=3)
+    upper = Upper(split_blocks(model.module.base_model, 3, None, normed=True), model, states)
+    before = score_states(upper, TEXT, WINDOW)
+    plain = score_corpus(make(folder, adapter), TEXT, window=WINDOW, stride=WINDOW, batch=4)
+    assert before == pytest.approx(plain.sum() / (len(TEXT.tokens) - len(TEXT)), abs=0.02)
+    both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
+    assert try_rate(model, *both, 3, entry.lm, 0.03, 1)["dev_loss_on"] < before - 0.05
+
+
 def test_states_of_another_corpus_are_places_in_it() -> None:
     part = index_states(TEXT).pick([2, 0])
     assert part.tokens.tolist() == [

@@ -118,14 +118,16 @@ class Upper(LanguageModel):
         return self.whole.start(rows, entities)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        found = np.asarray(self.states[batch.tokens.cpu().numpy()])
-        below = torch.from_numpy(found).to(self.device, self.whole.output_weight.dtype)
-        if batch.entity_ids is None or not self.whole.reads:
-            hidden = self.module(inputs_embeds=below, use_cache=False).last_hidden_state
-            return hidden, state
-        hidden = self.module(
-            inputs_embeds=below, use_cache=False, entity_ids=batch.entity_ids, memory=state
-        ).last_hidden_state
+        stored = np.asarray(self.states[batch.tokens.cpu().numpy()])
+        below = torch.from_numpy(stored).to(self.device, self.whole.output_weight.dtype)
+        with self.whole.mixed():
+            if batch.entity_ids is None or not self.whole.reads:
+                found = self.module(inputs_embeds=below, use_cache=False)
+                return found.last_hidden_state.float(), state
+            found = self.module(
+                inputs_embeds=below, use_cache=False, entity_ids=batch.entity_ids, memory=state
+            )
+        hidden = found.last_hidden_state.float()
         return hidden, state.write(batch.entity_ids, hidden, self.whole.memory_write).detach()
 
     @property

@@ -63,13 +63,19 @@ class PretrainedE(pretrained.PretrainedLM):
         """Does it have a memory, or is it the control?"""
         return self.facts["adapter"] == "entities"
 
+    def mixed(self) -> torch.autocast:
+        """Where the base model is bfloat16, products are, while what learns is float32."""
+        low = self.output_weight.dtype is torch.bfloat16
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=low)
+
     def start(self, rows: int, entities: int = 0) -> Any:
         return EntityMemory(rows, entities, self.width, device=self.device)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        if batch.entity_ids is None or not self.reads:
-            return self.show_layers(batch), state
-        hidden = self.show_layers(batch, entity_ids=batch.entity_ids, memory=state)
+        with self.mixed():
+            if batch.entity_ids is None or not self.reads:
+                return self.show_layers(batch), state
+            hidden = self.show_layers(batch, entity_ids=batch.entity_ids, memory=state)
         new = slice(batch.new, None)
         return hidden, state.write(batch.entity_ids[:, new], hidden[:, new], self.memory_write)
 
@@ -102,10 +108,18 @@ class PretrainedE(pretrained.PretrainedLM):
 
 
 def adapt(module: Any, facts: dict[str, Any]) -> None:
-    """Freeze the model and give its top blocks what learns: entity attention behind a gate of 0, or
-    LoRA whose product is 0, so that it still computes what it did.
+    """Freeze the model and give its top blocks what learns, in float32: entity attention behind a
+    gate of 0, or LoRA whose product is 0, so that it still computes what it did.
     """
     module.requires_grad_(False)
+    add_learnt(module, facts)
+    for one in module.parameters():
+        if one.requires_grad:
+            one.data = one.data.float()
+
+
+def add_learnt(module: Any, facts: dict[str, Any]) -> None:
+    """Add entity attention or LoRA to the top blocks."""
     layers = module.config.num_hidden_layers
     top = find_blocks(module, layers)[layers - facts["blocks"] :]
     if facts["adapter"] == "entities":
