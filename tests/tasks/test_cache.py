@@ -93,7 +93,7 @@ def random_scores(seed: int, tokens: int = 400) -> CacheScores:
 def test_lambda_is_the_best_of_all() -> None:
     scores = random_scores(1)
     plain, cache = scores.model[1:], scores.cache[0, 2][1:]
-    weight = fit_weight(plain, cache, rounds=5000)
+    weight = fit_weight(plain, cache)
     grid = np.linspace(0, 1, 2001)[:-1]
     losses = [-np.log((1 - w) * plain + w * cache).mean() for w in grid]
     assert weight == pytest.approx(grid[int(np.argmin(losses))], abs=2e-3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny import tiny_corpus
 
 from entity_transformers.corpus.labels import LAG, give
-from entity_transformers.tasks.policies import POLICIES, Past, make_past
+from entity_transformers.tasks.policies import POLICIES, Past, describe
 
 
 @st.composite
@@ -34,7 +34,6 @@ def pasts(draw: st.DrawFn) -> Past:
     return Past(
         tokens, words, spans_of[words] if size else words, entities_of[words] if size else words,
         generator.random(len(words)) < 0.3, generator.random(len(words)),
-        draw(st.integers(0, 20)),
     )  # fmt: skip
 
 
@@ -51,12 +50,11 @@ def plain(name: str, past: Past, budget: int) -> list[int]:
     n = len(past)
     if name.startswith("half "):
         first = plain(name.removeprefix("half "), past, budget // 2)
-        before = range(max(0, n - past.window - budget), n - past.window)
-        rest = [p for p in before if p not in first]
+        rest = [p for p in range(max(0, n - budget), n) if p not in first]
         room = budget - len(first)
         return sorted([*first, *(rest[-room:] if room else [])])
     if name == "recent":
-        return list(range(max(0, n - past.window - budget), max(0, n - past.window)))
+        return list(range(max(0, n - budget), n))
     if name == "mentions":
         chosen = sorted(place for places in ended(past).values() for place in places)
     elif name == "nouns":
@@ -105,6 +103,22 @@ def test_nothing_after_a_place_changes_what_is_kept_before_it(layer: str, upto: 
         },
     )
     nats = np.random.default_rng(1).random(len(text.tokens))
-    pasts = [make_past(give(one, layer), layer, nats, upto, 8) for one in (text, mixed)]
+    pasts = [describe(give(one, layer), 0, nats).before(upto) for one in (text, mixed)]
     for policy in POLICIES.values():
         assert policy(pasts[0], 9).tolist() == policy(pasts[1], 9).tolist()
+
+
+def test_random_spans_and_nouns_have_places_of_their_own() -> None:
+    """Spans of a layer that is drawn are not those of the mentions."""
+    text = tiny_corpus(2, seed=3, shortest=60, longest=61)
+    nats = np.zeros(int(text.offsets[1]))
+    drawn = give(text, "random", 5)
+    past = describe(drawn, 0, nats)
+    assert drawn.given is not None
+    where = np.flatnonzero(drawn.given[text.document(0)] > 0)
+    np.testing.assert_array_equal(np.flatnonzero(past.spans >= 0), where)
+    assert set(where) != set(np.flatnonzero(text.mentions[text.document(0)] >= 0))
+    assert set(POLICIES["mentions"](past, 10**6)) <= set(where)
+    none = describe(give(text, "none"), 1, np.zeros(int(np.diff(text.offsets)[1])))
+    assert (none.spans == -1).all()
+    assert not len(POLICIES["entities"](none, 9))

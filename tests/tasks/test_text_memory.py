@@ -16,6 +16,7 @@ from entity_transformers.study.params import ParamsError, parse, read_study
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.policies import POLICIES
 from entity_transformers.tasks.text_memory import (
+    keep_nothing,
     name_parts,
     plan_memory,
     score_policies,
@@ -25,9 +26,9 @@ from entity_transformers.tasks.text_memory import (
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
 
 
-def keep_even(upto: int, start: int) -> np.ndarray:
-    """The latest three even places of the past, some of which the window holds itself."""
-    return np.arange(0, upto, 2)[-3:]
+def keep_even(start: int) -> np.ndarray:
+    """The latest three even places before the window."""
+    return np.arange(0, start, 2)[-3:]
 
 
 @pytest.mark.parametrize("stride", [2, 3, 5])
@@ -39,8 +40,7 @@ def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
     for new in [0, *range(5, len(TOKENS) - 1, stride)]:
         end = min(new + (stride if new else 5), len(TOKENS) - 1)
         start = max(0, new + (stride if new else 5) - 5)
-        kept = list(range(0, new, 2))[-3:]
-        places = [*(place for place in kept if place < start), *range(start, end)]
+        places = [*list(range(0, start, 2))[-3:], *range(start, end)]
         ids = torch.from_numpy(TOKENS[places].astype(np.int64))[None]
         with torch.no_grad():
             logits = model.module(ids).logits[0]
@@ -52,7 +52,7 @@ def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
 
 
 def test_without_a_memory_windows_are_those_of_a_study() -> None:
-    plans = list(plan_memory(12, 5, 3, lambda upto, start: np.zeros(0, int)))
+    plans = list(plan_memory(12, 5, 3, keep_nothing))
     assert [plan.places.tolist() for plan in plans] == [
         [0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 10],
     ]  # fmt: skip
@@ -64,35 +64,41 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
     corpus = tiny_corpus(3, seed=5, split="test")
     kept = ({"policy": "recent"}, {"policy": "half entities", "labels": "gold"})
     section = TextMemoryParams(
-        splits=("test",), windows=(8,), stride=4, budgets=(6,), kept=kept, tokens=None, batch=4
-    )
+        splits=("test",), windows=(8,), context=4, budgets=(6,), kept=kept, tokens=None,
+        parts="gold", batch_tokens=56,
+    )  # fmt: skip
     rows = list(score_policies(model, corpus, section, 1))
-    parts = name_parts(corpus, 8)
+    parts = name_parts(give(corpus, "gold"), 8)
     assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
     by_part = {part: where.sum() for part, where in parts.items()}
     for policy in ("none", "recent", "half entities"):
-        own = [row for row in rows if row["policy"] == policy]
+        own = [row for row in rows if row["policy"] == policy and "part" in row]
         for part, count in by_part.items():
             [loss] = [r for r in own if r["part"] == part and r["measure"] == "loss"]
             units = [r for r in own if r["part"] == part and r["measure"] == "nll"]
             assert loss["count"] == sum(r["count"] for r in units) == count
             total = sum(r["value"] for r in units)
             assert loss["value"] == pytest.approx(total / count if count else None)
-    [plain] = [r for r in rows if (r["policy"], r["part"], r["measure"]) == ("none", "all", "loss")]
+    [plain] = [
+        r for r in rows if (r["policy"], r.get("part"), r["measure"]) == ("none", "all", "loss")
+    ]
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
     assert plain["value"] == pytest.approx(nll[parts["all"]].mean(), rel=1e-5)
 
 
 def test_what_cannot_be_scored_is_refused() -> None:
-    values = {"splits": ("test",), "windows": (8,), "budgets": (6,), "tokens": None, "batch": 4}
-    with pytest.raises(ValueError, match=r"stride 9 is more than the window 8: tokens would be"):
-        TextMemoryParams(stride=9, kept=({"policy": "recent"},), **values)
+    values = {
+        "splits": ("test",), "windows": (8,), "budgets": (6,), "tokens": None, "parts": "gold",
+        "batch_tokens": 56,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=r"context 8 leaves no new token in a window of 8: name"):
+        TextMemoryParams(context=8, kept=({"policy": "recent"},), **values)
     with pytest.raises(ValueError, match="Input should be 'recent', 'mentions'"):
-        TextMemoryParams(stride=4, kept=({"policy": "everything"},), **values)
+        TextMemoryParams(context=4, kept=({"policy": "everything"},), **values)
     values = read_study(ROOT / "studies/sample.yaml") | {"name": "x"}
     values["study"]["steps"] = [*values["study"]["steps"], "text_memory"]
     values["text_memory"]["kept"] = [{"policy": "entities", "labels": "resolver:names"}]
     values["corpus"]["resolvers"] = []
-    with pytest.raises(ParamsError, match=r"text_memory\.kept\.labels: 'resolver:names', but"):
+    with pytest.raises(ParamsError, match=r"text_memory\.labels: 'resolver:names', but"):
         parse(values, "x")
     assert set(POLICIES) == set(get_args(PolicyName))

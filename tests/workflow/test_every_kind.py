@@ -22,6 +22,13 @@ from entity_transformers.study.plan import Plan
 pytestmark = pytest.mark.slow
 LEFT_OUT = {"transfer", "decisions", "recall", "examples"}
 """Steps on data of their own, which have tests of their own."""
+KEPT = {
+    "windows": [16],
+    "context": 8,
+    "budgets": [8],
+    "tokens": 60,
+    "kept": [{"policy": "recent"}, {"policy": "half entities", "labels": "gold"}],
+}
 TINY = {
     "tokenizer": {"vocabulary": 400},
     "lm": {
@@ -51,13 +58,8 @@ TINY = {
     "capacity": {"memories": [[2, 4]]},
     "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1},
-    "text_memory": {
-        "windows": [16],
-        "stride": 8,
-        "budgets": [8],
-        "tokens": 60,
-        "kept": [{"policy": "recent"}, {"policy": "half entities", "labels": "gold"}],
-    },
+    "text_memory": {**KEPT, "batch_tokens": 48},
+    "kept_cache": KEPT,
     "report": {"bootstrap_samples": 100},
 }
 

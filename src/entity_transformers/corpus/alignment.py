@@ -249,16 +249,16 @@ class AlignedCorpus:
             raise ValueError(f"{documents}: documents of a part follow one another")
         offsets = self.offsets[first : max(first, last) + 1]
         inside = slice(int(offsets[0]), int(offsets[-1]))
-        return self._take(self.names[documents], offsets - offsets[0], inside)
+        return self.take(self.names[documents], offsets - offsets[0], inside)
 
     def pick(self, documents: Sequence[int], tokens: int | None = None) -> AlignedCorpus:
         """Copies of these documents, or of the first ``tokens`` tokens of each."""
         spans = [np.arange(*self.document(d).indices(len(self.tokens)))[:tokens] for d in documents]
         kept = np.concatenate([np.zeros(0, np.int64), *spans])
         names = tuple(self.names[d] for d in documents)
-        return self._take(names, np.cumsum([0, *map(len, spans)]), kept)
+        return self.take(names, np.cumsum([0, *map(len, spans)]), kept)
 
-    def _take(self, names: tuple[str, ...], offsets: np.ndarray, which: Any) -> AlignedCorpus:
+    def take(self, names: tuple[str, ...], offsets: np.ndarray, which: Any) -> AlignedCorpus:
         """The tokens ``which`` (a slice or their places) as documents of these names."""
         return replace(
             self,

@@ -74,18 +74,26 @@ def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndar
     return lagged
 
 
+def find_given_spans(corpus: AlignedCorpus) -> np.ndarray:
+    """The mentions, or whatever spans have the labels that the split gives, numbered within each
+    document, int [N]; -1: none. A mention may have parts without a label.
+    """
+    given = corpus.given
+    assert given is not None
+    change, base = split_layer(corpus.layer)
+    if change not in ("lagged", "random") and base != "nouns":
+        return find_spans(corpus, base)
+    named = given > 0  # on other tokens than the mentions
+    begun = named if change == "lagged" else named & (np.diff(given, prepend=0) != 0)
+    parts = map(corpus.document, range(len(corpus)))
+    return np.concatenate([np.where(named[p], np.cumsum(begun[p]) - 1, -1) for p in parts])
+
+
 def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
     """The split with the labels that it is given permuted among each document's mentions."""
     given = corpus.given
     assert given is not None
-    change, base = split_layer(corpus.layer)
-    if change in ("lagged", "random") or base == "nouns":  # on other tokens than the mentions
-        named = given > 0
-        begun = named if change == "lagged" else named & (np.diff(given, prepend=0) != 0)
-        parts = map(corpus.document, range(len(corpus)))
-        spans = np.concatenate([np.where(named[p], np.cumsum(begun[p]) - 1, -1) for p in parts])
-    else:
-        spans = find_spans(corpus, base)
+    spans = find_given_spans(corpus)
     shuffled = shuffle_labels(corpus, given, seed, spans)
     return replace(corpus, given=shuffled, layer=f"{corpus.layer}, shuffled")
 

@@ -5,12 +5,12 @@ take. Dimension: N tokens of a document.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 
@@ -83,3 +83,43 @@ def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS)
     named = [(corpus.gold[corpus.document(d)][:tokens] > 0).sum() for d in range(len(corpus))]
     chosen = np.sort(np.argsort(-np.array(named), kind="stable")[:documents])
     return corpus.pick(chosen.tolist(), tokens)
+
+
+def take_middle(corpus: AlignedCorpus, tokens: int, edge: int) -> AlignedCorpus:
+    """``tokens`` tokens from the middle of each document, after its first one, which no word is of;
+    from the beginning of one that has not ``edge`` more on either side.
+    """
+    spans = []
+    for d in range(len(corpus)):
+        own = corpus.document(d)
+        spare = own.stop - own.start - tokens
+        start = own.start + (spare // 2 if spare >= 2 * edge else 0)
+        spans.append(np.arange(start, min(start + tokens, own.stop)))
+        spans[-1][0] = own.start
+    places = np.concatenate([np.zeros(0, np.int64), *spans])
+    return corpus.take(corpus.names, np.cumsum([0, *map(len, spans)]), places)
+
+
+def join_splits(corpora: Sequence[AlignedCorpus]) -> AlignedCorpus:
+    """The documents of several splits as one, whose labels are to be given anew."""
+    names = tuple(sorted({name for one in corpora for name in one.tag_names}))
+    tags = [np.searchsorted(names, one.tag_names or ("",))[one.tags] for one in corpora]
+    lengths = [0, *(length for one in corpora for length in np.diff(one.offsets))]
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in corpora]) for name in TOKEN_ARRAYS
+    }
+    joined["tags"] = np.concatenate(tags).astype(np.uint16)
+    return replace(
+        corpora[0],
+        split="all" if len(corpora) > 1 else corpora[0].split,
+        names=tuple(name for one in corpora for name in one.names),
+        tag_names=names,
+        offsets=np.cumsum(lengths),
+        layers={
+            name: np.concatenate([one.layers[name] for one in corpora])
+            for name in corpora[0].layers
+        },
+        given=None,
+        layer="none",
+        **joined,
+    )

@@ -50,41 +50,52 @@ def split_blocks(base: Any, first: int, last: int | None, *, normed: bool) -> An
 
 
 def keep_states(
-    model: Any, weights: Path, corpus: AlignedCorpus, block: int, window: int, folder: Path
+    model: Any,
+    weights: Path,
+    corpus: AlignedCorpus,
+    block: int | None,
+    window: int,
+    folder: Path,
+    stride: int | None = None,
 ) -> np.ndarray:
     """The hidden states float16 [N, W] of a corpus that enter block ``block`` (from 0) of a
-    `PretrainedLM`, memory-mapped; each document is read in windows of ``window`` tokens that follow
-    one another, without anything from the window before.
+    `PretrainedLM`, or the final ones of any model (None), memory-mapped. Each document is read in
+    windows of ``window`` tokens, each ``stride`` after the one before and without anything of it;
+    None: they follow one another.
 
     They are computed where ``folder`` does not have those of the same weights (the file), tokens,
-    block and window. A state beyond float16 raises ValueError.
+    block, window and stride. A state beyond float16 raises ValueError.
     """
+    stride = window if stride is None else stride
     text = corpus.tokens.tobytes(), corpus.offsets.tobytes()
-    key = digest(file_digest(weights), *text, str(block), str(window))
+    key = digest(file_digest(weights), *text, str(block), str(window), str(stride))
     path, width = folder / f"{key}.npy", model.width
     if not path.is_file():
         with atomic(path) as temporary:
             shape = (len(corpus.tokens), width)
             made = np.lib.format.open_memmap(temporary, "w+", np.float16, shape)
-            lower = Lower(split_blocks(model.module.base_model, 0, block, normed=False), model)
-            for where, states in read_states(lower, corpus, window):
+            lower = model
+            if block is not None:
+                lower = Lower(split_blocks(model.module.base_model, 0, block, normed=False), model)
+            for where, states in read_states(lower, corpus, window, stride):
                 if not (np.abs(states) < np.finfo(np.float16).max).all():
                     raise ValueError(f"{weights}: a state below block {block} is beyond float16")
                 made[where] = states
             made.flush()
-            facts = {"weights": str(weights), "block": block, "window": window}
+            facts = {"weights": str(weights), "block": block, "window": window, "stride": stride}
             write_json(path.with_suffix(".json"), facts)
-        log.info("%s: %d states below block %d", corpus.split, len(corpus.tokens), block)
+        which = "final states" if block is None else f"states below block {block}"
+        log.info("%s: %d %s", corpus.split, len(corpus.tokens), which)
     return np.load(path, mmap_mode="r")
 
 
 @torch.inference_mode()
 def read_states(
-    model: LanguageModel, corpus: AlignedCorpus, window: int
+    model: LanguageModel, corpus: AlignedCorpus, window: int, stride: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Places int64 [n] and final hidden states float32 [n, W] of every token, window by window."""
     batch = max(1, 2048 // window)
-    for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):
+    for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
         found = reading.hidden[torch.from_numpy(reading.valid).to(reading.hidden.device)]
         yield reading.where[reading.valid], found.float().cpu().numpy()
 

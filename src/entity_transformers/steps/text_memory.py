@@ -5,7 +5,7 @@ by some policy, are put before each window. Nothing is trained.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -28,31 +28,62 @@ class KeptParams(Section):
     """layer of labels by which mentions and entities are known"""
 
 
-class TextMemoryParams(Section):
-    """Earlier text before each window (docs/data.md names the layers of labels)."""
+class MemoryParams(Section):
+    """What is kept of earlier text (docs/data.md names the layers of labels), and beside which
+    windows.
+    """
 
     splits: Annotated[tuple[Split, ...], Field(min_length=1)]
-    """splits to score"""
+    """splits to score, as one"""
+    tokens: PositiveInt | None
+    """of each document, from its middle where 1,000 are left on either side; null: all"""
     windows: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
     """tokens of a window, beside what is kept"""
-    stride: PositiveInt
-    """tokens by which a window moves on, and after which the memory is chosen anew"""
+    context: PositiveInt
+    """tokens that a window has of the one before, at least; what stands before it may be kept"""
     budgets: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
     """tokens that are kept"""
     kept: Annotated[tuple[KeptParams, ...], Field(min_length=1)]
     """what is kept, each beside nothing at all"""
-    tokens: PositiveInt | None
-    """of each document, its first ones; null: all"""
-    batch: Size
-    """windows side by side"""
+    parts: str
+    """layer of labels by which tokens are told apart: outside mentions, first and later ones"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if self.stride > min(self.windows):
+        if self.context >= min(self.windows):
             yield (
-                f"stride {self.stride} is more than the window {min(self.windows)}: tokens would be"
-                " left out"
+                f"context {self.context} leaves no new token in a window of {min(self.windows)}:"
+                " name fewer tokens"
             )
+
+    def read(self, run: Run) -> Any:
+        """The texts; ValueError where the model reads no such windows."""
+        from entity_transformers.corpus.tokens import join_splits, take_middle
+
+        context = run.trained.context
+        if context is not None and self.longest > context:
+            raise ValueError(
+                f"{run.step.name}: {self.longest} tokens are read at once, but {run.model} reads at"
+                f" most {context}"
+            )
+        texts = join_splits([run.split(split) for split in self.splits])
+        return texts if self.tokens is None else take_middle(texts, self.tokens, edge=1000)
+
+    @property
+    def longest(self) -> int:
+        """Tokens that the model reads at once."""
+        return max(self.windows)
+
+
+class TextMemoryParams(MemoryParams):
+    """Earlier text before each window."""
+
+    batch_tokens: Size
+    """tokens of the windows that are read side by side"""
+
+    @property
+    def longest(self) -> int:
+        return max(self.windows) + max(self.budgets)
 
 
 @step(
@@ -64,20 +95,9 @@ class TextMemoryParams(Section):
     title="Text as memory",
 )
 def text_memory(run: Run) -> Rows:
-    """The loss of each split and the nats of each document, without a memory and with each, over
-    all tokens and by kind of token.
+    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
+    and by kind of token.
     """
     from entity_transformers.tasks.text_memory import score_policies
 
-    section = run.section
-    longest = max(section.windows) + max(section.budgets)
-    if run.trained.context is not None and longest > run.trained.context:
-        raise ValueError(
-            f"text_memory: windows and budgets of {longest} tokens together, but {run.model} reads"
-            f" at most {run.trained.context}"
-        )
-    for split in section.splits:
-        text = run.split(split)
-        if section.tokens is not None:
-            text = text.pick(range(len(text)), section.tokens)
-        yield from score_policies(run.trained, text, section, run.seed or 0)
+    yield from score_policies(run.trained, run.section.read(run), run.section, run.seed or 0)

@@ -155,8 +155,10 @@ class _Base(Section):
         yield from self._check_splits()
         for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
-        for kept in self.text_memory.kept if self.runs_step("text_memory") else ():
-            check_layer("text_memory.kept.labels", kept.labels, self.corpus.resolvers)
+        for step in filter(self.runs_step, ("text_memory", "kept_cache")):
+            section = getattr(self, step)
+            for labels in (section.parts, *(kept.labels for kept in section.kept)):
+                check_layer(f"{step}.labels", labels, self.corpus.resolvers)
         if self.runs_step("transfer"):
             if lacking := {*self.transfer.named}.difference(self.examples.tasks):
                 yield f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"

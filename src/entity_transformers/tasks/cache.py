@@ -168,9 +168,7 @@ def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray
 
 
 def choose(scores: CacheScores, size: int) -> Choice:
-    """The theta and lambda of the lowest loss: every theta of the grid, for each the best lambda,
-    which is found by expectation maximisation (the loss is convex in it).
-    """
+    """The theta and lambda of the lowest loss: every theta of the grid, for each the best lambda."""
     best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()))
     plain = scores.model[scores.filled]
     for theta, cache in enumerate(scores.cache[size]):
@@ -186,18 +184,17 @@ def choose_all(scores: CacheScores) -> list[Choice]:
     return [choose(scores, size) for size in range(len(scores.cache))]
 
 
-def fit_weight(plain: np.ndarray, cache: np.ndarray, rounds: int = 200) -> float:
-    """The lambda that gives the tokens, of p_LM and p_cache [n], the highest likelihood; 0 for
-    none.
+def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
+    """The lambda that gives the tokens, of p_LM and p_cache [n], the highest likelihood, to 1e-7; 0
+    for none. The likelihood is concave in it, so its slope is bisected.
     """
-    weight = 0.1 if len(plain) else 0.0
-    for _ in range(rounds if len(plain) else 0):
-        copied = weight * cache
-        new = float((copied / np.maximum((1 - weight) * plain + copied, 1e-300)).mean())
-        if abs(new - weight) < 1e-7:
-            break
-        weight = new
-    return weight
+    low, high = 0.0, 1.0 if len(plain) else 0.0
+    gap = cache.astype(float) - plain
+    while high - low > 1e-7:
+        weight = (low + high) / 2
+        slope = float((gap / np.maximum(plain + weight * gap, 1e-300)).sum())
+        low, high = (weight, high) if slope > 0 else (low, weight)
+    return low
 
 
 def score_sizes(

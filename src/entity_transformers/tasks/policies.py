@@ -1,27 +1,27 @@
-"""What a bounded memory keeps of a text, beside the window that a model reads.
+"""What a bounded memory keeps of the text that has left the window of a model.
 
-A policy is a pure function of the past: it is given what stands before the next token and nothing
-else, so it cannot look ahead, and it gives the places of the tokens that are kept, in the text's
-order, at most as many as its budget.
+A policy is a pure function of that text: it is given nothing else, so it cannot look ahead, and it
+gives the places of the tokens that are kept, in the text's order, at most as many as its budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import LAG, find_nouns, find_spans
+from entity_transformers.corpus.labels import LAG, find_given_spans, find_nouns
 
 Policy = Callable[["Past", int], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Past:
-    """The n tokens of a document before the one that is read next.
+    """The first n tokens of a document.
 
     tokens    int [n]    token ids
     words     int [n]    each token's word, not decreasing
@@ -29,7 +29,6 @@ class Past:
     entities  int [n]    its entity by that layer; 0: none
     nouns     bool [n]   is it of a noun
     nats      float [n]  what the model paid for it
-    window    so many tokens at the end are in the model's window anyway
     """
 
     tokens: np.ndarray
@@ -38,10 +37,14 @@ class Past:
     entities: np.ndarray
     nouns: np.ndarray
     nats: np.ndarray
-    window: int
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def before(self, place: int) -> Past:
+        """What stands before this token."""
+        cut: Any = {one.name: getattr(self, one.name)[:place] for one in fields(self)}
+        return replace(self, **cut)
 
     @property
     def ended(self) -> np.ndarray:
@@ -58,22 +61,16 @@ class Past:
         return known
 
 
-def make_past(corpus: AlignedCorpus, layer: str, nats: np.ndarray, upto: int, window: int) -> Past:
-    """What stands before place ``upto`` of a split's only document, with the labels that the split
-    gives, which are those of ``layer``.
+def describe(corpus: AlignedCorpus, d: int, nats: np.ndarray) -> Past:
+    """Document ``d`` of a split as a whole, with the labels that the split gives, and the model's
+    nats of its tokens [N].
     """
-    before, nouns = slice(0, upto), find_nouns(corpus)
-    given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
-    spans = np.where(given > 0, find_spans(corpus, layer), -1)
-    return Past(
-        corpus.tokens[before],
-        corpus.words[before],
-        spans[before],
-        given[before],
-        np.zeros(upto, bool) if nouns is None else nouns[before],
-        nats[before],
-        window,
-    )
+    own, none = corpus.document(d), np.zeros(len(nats), int)
+    nouns = find_nouns(alone := corpus.part(slice(d, d + 1)))
+    given = none if alone.given is None else alone.given
+    spans = none - 1 if alone.given is None else np.where(given > 0, find_given_spans(alone), -1)
+    found = none > 0 if nouns is None else nouns
+    return Past(corpus.tokens[own], corpus.words[own], spans, given, found, nats)
 
 
 def keep_latest(chosen: np.ndarray, budget: int) -> np.ndarray:
@@ -83,9 +80,8 @@ def keep_latest(chosen: np.ndarray, budget: int) -> np.ndarray:
 
 
 def keep_recent(past: Past, budget: int) -> np.ndarray:
-    """The latest tokens before the window."""
-    start = max(0, len(past) - past.window)
-    return np.arange(max(0, start - budget), start)
+    """The latest tokens."""
+    return np.arange(max(0, len(past) - budget), len(past))
 
 
 def keep_mentions(past: Past, budget: int) -> np.ndarray:
@@ -140,7 +136,7 @@ def keep_slots(past: Past, budget: int) -> np.ndarray:
 
 
 def keep_halves(past: Past, budget: int, policy: Policy) -> np.ndarray:
-    """Half of the budget by a policy, and the rest with the latest tokens before the window."""
+    """Half of the budget by a policy, and the rest with the latest tokens."""
     first = policy(past, budget // 2)
     recent = keep_recent(past, budget)
     rest = recent[~np.isin(recent, first)]

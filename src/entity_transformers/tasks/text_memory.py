@@ -4,8 +4,8 @@ language model reads it, also one behind an API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -13,16 +13,18 @@ import numpy as np
 import torch
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.labels import find_given_spans, give
 from entity_transformers.encode.reader import compute_token_losses, lay_out, plan_windows
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances
-from entity_transformers.tasks.policies import POLICIES, make_past
+from entity_transformers.tasks.policies import POLICIES, describe
 
-Keep = Callable[[int, int], np.ndarray]
-"""The places that are kept where the text before the first place is known, and a window that begins
-at the second is read."""
+Keep = Callable[[int], np.ndarray]
+"""The places that are kept of the text before this one, where a window begins."""
+Kept = tuple[str, str, int]
+"""A policy, its labels and its budget."""
+NOTHING: Kept = ("none", "none", 0)
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,11 @@ class Remembered:
 
 
 def plan_memory(length: int, window: int, stride: int, keep: Keep) -> Iterator[Remembered]:
-    """The windows of a document of ``length`` tokens, each with what is kept of the text before the
-    first of its new tokens and not in the window itself. The last token is no input.
+    """The windows of a document of ``length`` tokens, each with what is kept of the text before it.
+    The last token is no input.
     """
     for start, new, end in plan_windows(length - 1, window, stride):
-        kept = keep(new, start)
-        kept = kept[kept < start]
-        yield Remembered(np.concatenate([kept, np.arange(start, end)]), end - new)
+        yield Remembered(np.concatenate([keep(start), np.arange(start, end)]), end - new)
 
 
 @torch.inference_mode()
@@ -77,11 +77,20 @@ def score_text_memory(
     return nats
 
 
+def keep_nothing(_: int) -> np.ndarray:
+    """No memory."""
+    return np.zeros(0, np.int64)
+
+
 def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
-    """Kinds of tokens, bool [N]: all; outside mentions; in an entity's first mention; in a later
-    one, whose entity was mentioned last within as many tokens as a window has, or before that.
+    """Kinds of tokens by the labels that the split gives, bool [N]: all; outside mentions; in an
+    entity's first mention; in a later one, whose entity was mentioned last within as many tokens
+    as a window has, or before that.
     """
-    predicted, distance = corpus.words >= 0, mention_distances(corpus)
+    assert corpus.given is not None
+    spans = np.where(corpus.given > 0, find_given_spans(corpus), -1)
+    distance = mention_distances(replace(corpus, gold=corpus.given, mentions=spans))
+    predicted = corpus.words >= 0
     return {
         "all": predicted,
         "outside": predicted & (distance < 0),
@@ -97,35 +106,54 @@ def score_policies(
     """Rows of a split's losses by window, budget, policy and labels, and kind of token; and the
     nats of each document. ``section`` are the values of step text_memory.
     """
-    layers = {kept.labels for kept in section.kept}
-    texts = {layer: give(corpus, layer, seed) for layer in sorted(layers)}
-    how = {"stride": section.stride, "batch": section.batch}
+    judged = give(corpus, section.parts)
+    texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
     for window in section.windows:
-        found: dict[tuple[str, str, int], list[np.ndarray]] = {}
+        how = {"window": window, "stride": window - section.context}
+        how["batch"] = max(1, section.batch_tokens // (window + max(section.budgets)))
+        found: dict[Kept, list[np.ndarray]] = {}
+        held = dict[Kept, int]()
         for d in log_progress(list(range(len(corpus))), f"{corpus.split}: documents"):
             tokens = corpus.tokens[corpus.document(d)]
-            plain = score_text_memory(
-                model, tokens, lambda upto, start: np.zeros(0, np.int64), window=window, **how
-            )
-            found.setdefault(("none", "none", 0), []).append(plain)
+            plain = score_text_memory(model, tokens, keep_nothing, **how)
+            found.setdefault(NOTHING, []).append(plain)
+            pasts = {labels: describe(text, d, plain) for labels, text in texts.items()}
             for kept, budget in product(section.kept, section.budgets):
-                text = texts[kept.labels].part(slice(d, d + 1))
-                policy = POLICIES[kept.policy]
+                past, policy = pasts[kept.labels], POLICIES[kept.policy]
 
-                def keep(upto: int, start: int) -> np.ndarray:
-                    past = make_past(text, kept.labels, plain, upto, upto - start)  # noqa: B023
-                    return policy(past, budget)  # noqa: B023
+                def keep(start: int) -> np.ndarray:
+                    return policy(past.before(start), budget)  # noqa: B023
 
-                nats = score_text_memory(model, tokens, keep, window=window, **how)
-                found.setdefault((kept.policy, kept.labels, budget), []).append(nats)
-        parts = name_parts(corpus, window)
-        for (policy_name, labels, budget), each in found.items():
-            about = {"policy": policy_name, "labels": labels, "budget": budget, "window": window}
-            yield from sum_parts(corpus, np.concatenate(each), parts, about)
+                key = kept.policy, kept.labels, budget
+                nats = score_text_memory(model, tokens, keep, **how)
+                found.setdefault(key, []).append(nats)
+                held[key] = max(held.get(key, 0), tokens[keep(len(tokens))].nbytes)
+        parts = name_parts(judged, window)
+        for key, each in found.items():
+            yield from list_rows(corpus, key, window, held.get(key, 0), np.concatenate(each), parts)
+
+
+def list_rows(
+    corpus: AlignedCorpus,
+    key: Kept,
+    window: int,
+    held: int,
+    nats: np.ndarray,
+    parts: Mapping[str, np.ndarray],
+) -> Iterator[dict[str, Any]]:
+    """Rows of what is kept beside a window: its bytes, at most, the loss by kind of token, and the
+    nats of each document.
+    """
+    about = dict(zip(("policy", "labels", "budget"), key, strict=True)) | {"window": window}
+    yield {"measure": "bytes", "value": held, "split": corpus.split, **about}
+    yield from sum_parts(corpus, nats, parts, about)
 
 
 def sum_parts(
-    corpus: AlignedCorpus, nats: np.ndarray, parts: dict[str, np.ndarray], about: dict[str, Any]
+    corpus: AlignedCorpus,
+    nats: np.ndarray,
+    parts: Mapping[str, np.ndarray],
+    about: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """The loss of each part of a split, and the nats of each document in it."""
     document = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))

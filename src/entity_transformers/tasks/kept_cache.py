@@ -1,0 +1,146 @@
+"""A continuous cache (`tasks.cache`) of a few tokens, kept by some policy, beside the window of a
+model that stays as it is.
+
+An entry is the model's hidden state before a kept token, in float16, and the token. Of the texts,
+taken in the order of their names, every other one is in the first of two folds; theta and lambda are
+chosen on one fold for the other, so that each text is judged once.
+
+Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import compute_token_losses, plan_windows
+from entity_transformers.encode.states import keep_states
+from entity_transformers.logs import log_progress
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix
+from entity_transformers.tasks.policies import POLICIES, describe
+from entity_transformers.tasks.text_memory import NOTHING, Keep, Kept, list_rows, name_parts
+
+
+@torch.inference_mode()
+def read_kept(
+    states: Tensor, tokens: Tensor, keeps: Sequence[Keep], window: int, stride: int
+) -> tuple[np.ndarray, list[int]]:
+    """p_cache float32 [K, A, N] of each token of a text, 0 where the cache is empty, and the bytes
+    that each cache holds at most. ``states`` float16 [N, W]: before the tokens that follow.
+    """
+    unit = functional.normalize(states.float(), dim=-1)
+    found = torch.zeros(len(keeps), len(THETAS), len(tokens), device=states.device)
+    held = [0] * len(keeps)
+    for start, new, end in plan_windows(len(tokens) - 1, window, stride):
+        similar = unit[new:end] @ unit[:start].T
+        same = tokens[new + 1 : end + 1, None] == tokens[1 : start + 1]
+        for k, keep in enumerate(keeps):
+            kept = keep(start)
+            entries = torch.from_numpy(kept[kept > 0] - 1).to(states.device)
+            held[k] = max(held[k], states[entries].nbytes + tokens[entries + 1].nbytes)
+            if len(entries):
+                close, hit = similar[:, entries] - 1, same[:, entries]
+                for a, theta in enumerate(THETAS):
+                    weight = torch.exp(theta * close)
+                    found[k, a, new + 1 : end + 1] = (weight * hit).sum(-1) / weight.sum(-1)
+    return found.cpu().numpy(), held
+
+
+def measure_window(model: LanguageModel, window: int) -> int | None:
+    """The bytes of the keys and values of a window; None for a model that keeps none."""
+    if not model.can("attend"):
+        return None
+    ids = torch.zeros(1, window, dtype=torch.int64, device=model.device)
+    with torch.inference_mode():
+        cache = model.module.base_model(input_ids=ids, use_cache=True).past_key_values
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+
+
+def fold_texts(names: Sequence[str]) -> np.ndarray:
+    """Which of two folds each text is in, bool [D]: by turns, in the order of their names."""
+    folds = np.zeros(len(names), bool)
+    folds[np.argsort(names)[1::2]] = True
+    return folds
+
+
+def cross_fit(
+    model: np.ndarray, cache: np.ndarray, offsets: np.ndarray, folds: np.ndarray
+) -> tuple[np.ndarray, list[tuple[float, float]]]:
+    """Nats float64 [N] of the tokens of all texts, each with the theta and lambda that are best on
+    the other fold, and those of both folds. ``model`` [N] and ``cache`` [A, N] are probabilities;
+    the first token of a text has none.
+    """
+    nats, chosen = np.zeros(len(model)), []
+    fold = np.repeat(folds, np.diff(offsets))
+    fold_of = np.where(np.isin(np.arange(len(model)), offsets[:-1]), -1, fold)
+    filled: np.ndarray = np.any(cache > 0, axis=0)
+    for judged in (0, 1):
+        own, other = (
+            CacheScores(model[at], cache[None, :, at], filled[at], np.zeros(0, np.int64))
+            for at in (fold_of == judged, fold_of == 1 - judged)
+        )
+        best = choose(other, 0)
+        nats[fold_of == judged] = mix(own, 0, best.theta, best.weight)
+        chosen.append((THETAS[best.theta], best.weight))
+    return nats, chosen
+
+
+def score_caches(
+    model: LanguageModel, weights: Path, corpus: AlignedCorpus, section: Any, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Rows of the losses of texts by window, budget, policy and labels, and kind of token; and the
+    nats of each text. ``section`` are the values of step kept_cache. The states are kept on disk.
+    """
+    judged, folds = give(corpus, section.parts), fold_texts(corpus.names)
+    texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
+    listed = list(product(section.kept, section.budgets))
+    for window in section.windows:
+        stride, folder = window - section.context, Path("work/states")
+        states = keep_states(model, weights, corpus, None, window, folder, stride)
+        base = np.ones(len(corpus.tokens))
+        cached = np.zeros((len(listed), len(THETAS), len(base)), np.float32)
+        held = np.zeros(len(listed), int)
+        for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
+            own = corpus.document(d)
+            tokens, before = corpus.tokens[own], torch.from_numpy(states[own].copy())
+            before = before.to(model.device)
+            with torch.inference_mode():
+                nats = compute_token_losses(model, before[:-1].float(), tokens[1:])
+            nats = np.concatenate([np.zeros(1, np.float32), nats])
+            base[own] = np.exp(-nats.astype(np.float64))
+            pasts = {labels: describe(text, d, nats) for labels, text in texts.items()}
+            keeps: list[Keep] = []
+            for kept, budget in listed:
+                past, policy = pasts[kept.labels], POLICIES[kept.policy]
+                keeps.append(partial(keep_before, past=past, policy=policy, budget=budget))
+            wanted = torch.from_numpy(tokens).to(model.device)
+            cached[..., own], most = read_kept(before, wanted, keeps, window, stride)
+            held = np.maximum(held, most)
+        parts, about = name_parts(judged, window), {"split": corpus.split, "window": window}
+        row = {"measure": "window_bytes", "value": measure_window(model, window), **about}
+        yield row | {"count": window}
+        yield from list_rows(corpus, NOTHING, window, 0, -np.log(base), parts)
+        for (kept, budget), cache, most in zip(listed, cached, held.tolist(), strict=True):
+            nats, chosen = cross_fit(base, cache, corpus.offsets, folds)
+            key = kept.policy, kept.labels, budget
+            yield from list_rows(corpus, key, window, most, nats, parts)
+            for fold, (theta, weight) in enumerate(chosen):
+                place = {"policy": key[0], "labels": key[1], "budget": budget, "fold": fold}
+                yield {"measure": "theta", "value": theta, **place, **about}
+                yield {"measure": "weight", "value": weight, **place, **about}
+
+
+def keep_before(start: int, *, past: Any, policy: Any, budget: int) -> np.ndarray:
+    """What a policy keeps of the text before this place."""
+    return policy(past.before(start), budget)

@@ -1,0 +1,150 @@
+"""A cache of what a policy keeps, against a loop over the tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_model
+from tiny import VOCABULARY, lively_model, tiny_corpus
+
+from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.tokens import join_splits, take_middle
+from entity_transformers.steps.kept_cache import KeptCacheParams
+from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix
+from entity_transformers.tasks.kept_cache import (
+    cross_fit,
+    fold_texts,
+    measure_window,
+    read_kept,
+    score_caches,
+)
+from entity_transformers.tasks.perplexity import score_corpus
+
+N, W = 29, 5
+RANDOM = np.random.default_rng(4)
+STATES = RANDOM.normal(size=(N, W)).astype(np.float16)
+TOKENS = RANDOM.integers(0, 4, N)
+
+
+def keep_odd(start: int) -> np.ndarray:
+    return np.arange(1, start, 2)[-4:]
+
+
+def keep_all(start: int) -> np.ndarray:
+    return np.arange(start)
+
+
+@pytest.mark.parametrize(("window", "stride"), [(6, 2), (6, 6), (9, 3)])
+def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int) -> None:
+    keeps = (keep_odd, keep_all)
+    found, held = read_kept(
+        torch.from_numpy(STATES), torch.from_numpy(TOKENS), keeps, window, stride
+    )
+    unit = STATES.astype(np.float64)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    total = np.zeros((len(keeps), len(THETAS), N))
+    for t in range(N - 1):  # the state before token t + 1
+        start = 0 if t < window else (t - window) // stride * stride + stride
+        for k, keep in enumerate(keeps):
+            kept = [place for place in keep(start) if place > 0]
+            for a, theta in enumerate(THETAS):
+                weights = [np.exp(theta * unit[t] @ unit[place - 1]) for place in kept]
+                if weights:
+                    for w in range(4):  # a distribution over the tokens
+                        share = sum(v for v, p in zip(weights, kept, strict=True) if TOKENS[p] == w)
+                        total[k, a, t + 1] += share / sum(weights)
+                        if TOKENS[t + 1] == w:
+                            assert found[k, a, t + 1] == pytest.approx(
+                                share / sum(weights), abs=1e-5
+                            )
+                else:
+                    assert found[k, a, t + 1] == 0
+    assert set(np.round(total[:, :, 1:].ravel(), 9)) <= {0.0, 1.0}
+    # a state in float16 and a token of int64
+    last = (N - 2 - window) // stride * stride + stride
+    assert held == [4 * (2 * W + 8), (last - 1) * (2 * W + 8)]
+
+
+def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
+    names, lengths = ("d", "a", "c", "b"), np.array([30, 40, 20, 50])
+    folds = fold_texts(names)
+    assert folds.tolist() == [True, False, False, True]
+    offsets = np.cumsum([0, *lengths])
+    model = RANDOM.random(140) * 0.5
+    cache = RANDOM.random((len(THETAS), 140)).astype(np.float32)
+    cache[:, 31:40] = 0  # nothing is kept yet
+    nats, chosen = cross_fit(model, cache, offsets, folds)
+    tokens = np.arange(140)
+    first = np.isin(tokens, offsets[:-1])
+    for judged in (0, 1):
+        inside = np.repeat(folds, lengths)
+        own = (inside == judged) & ~first
+        other = (inside != judged) & ~first
+        scores = [
+            CacheScores(model[at], cache[None, :, at].astype(float), cache[0, at] > 0, lengths[:0])
+            for at in (own, other)
+        ]
+        best = choose(scores[1], 0)
+        assert chosen[judged] == (THETAS[best.theta], pytest.approx(best.weight, abs=1e-4))
+        expected = mix(scores[0], 0, best.theta, best.weight)
+        np.testing.assert_allclose(nats[own], expected, rtol=1e-4)
+    assert (nats[first] == 0).all()
+    np.testing.assert_allclose(nats[31:40], -np.log(model[31:40]))
+    # what the judged fold says has no part in what is chosen for it
+    changed = np.where(np.repeat(folds, lengths), cache[:, ::-1], cache)
+    assert cross_fit(model, changed, offsets, folds)[1][1] == chosen[1]
+
+
+def test_rows_without_a_cache_are_the_models_own(tmp_path: Path, monkeypatch: object) -> None:
+    """Scores, bytes and the tokens of each text; nothing after a token changes what it costs."""
+    monkeypatch.chdir(tmp_path)  # type: ignore[attr-defined]
+    model = lively_model("gpt2", window=16).eval()
+    save_model(model.module, str(tmp_path / "model.safetensors"))
+    corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
+    section = KeptCacheParams(
+        splits=("test",), tokens=None, windows=(8,), context=4, budgets=(3, 9), parts="gold",
+        kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"}),
+    )  # fmt: skip
+    rows = list(score_caches(model, tmp_path / "model.safetensors", corpus, section, 1))
+    nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
+    for d, name in enumerate(corpus.names):
+        [own] = [
+            row for row in rows
+            if (row["measure"], row.get("unit"), row.get("policy")) == ("nll", name, "none")
+            and row["part"] == "all"
+        ]  # fmt: skip
+        assert own["value"] == pytest.approx(nll[corpus.document(d)].sum(), rel=2e-3)
+    losses = {
+        (row["policy"], row["budget"]): row["value"]
+        for row in rows
+        if row["measure"] == "loss" and row["part"] == "all"
+    }
+    assert set(losses) == {("none", 0), *((p, b) for p in ("recent", "mentions") for b in (3, 9))}
+    held = {(r["policy"], r["budget"]): r["value"] for r in rows if r["measure"] == "bytes"}
+    assert held["recent", 9] == 9 * (2 * model.width + corpus.tokens.itemsize)
+    [window] = [row for row in rows if row["measure"] == "window_bytes"]
+    layers = model.module.config.n_layer
+    assert window["value"] == 8 * layers * 2 * model.width * 4 == measure_window(model, 8)
+
+
+def test_the_middle_of_each_text_and_splits_as_one() -> None:
+    one, two = (tiny_corpus(n, seed=n, split="x", shortest=30, longest=31) for n in (2, 3))
+    both = join_splits([one, two])
+    assert len(both) == 5
+    np.testing.assert_array_equal(both.tokens, np.concatenate([one.tokens, two.tokens]))
+    for d in range(3):
+        assert [both.tag_names[tag] for tag in both.tags[both.document(2 + d)]] == [
+            two.tag_names[tag] for tag in two.tags[two.document(d)]
+        ]
+    middle = take_middle(both, 11, edge=4)
+    assert np.diff(middle.offsets).tolist() == [11] * 5
+    for d in range(5):
+        whole, part = both.tokens[both.document(d)], middle.tokens[middle.document(d)]
+        start = (len(whole) - 11) // 2
+        assert part.tolist() == [whole[0], *whole[start + 1 : start + 11]]
+    assert (middle.tokens < VOCABULARY).all()
+    from_the_start = take_middle(both, 11, edge=40)
+    assert from_the_start.tokens[:11].tolist() == both.tokens[:11].tolist()
