@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,11 +69,24 @@ def test_the_layer_is_stored_and_given_by_its_name(corpus: AlignedCorpus, tmp_pa
 @pytest.mark.parametrize(
     "given",
     [DOCUMENTS[:1], DOCUMENTS[::-1],
-     [DOCUMENTS[0], replace(DOCUMENTS[1], words=(*DOCUMENTS[1].words, "!"))]],
+     [DOCUMENTS[0], replace(DOCUMENTS[1], words=DOCUMENTS[1].words[:-1])]],
 )  # fmt: skip
 def test_other_documents_are_refused(corpus: AlignedCorpus, given: list[Document]) -> None:
     with pytest.raises(ResolverError, match="'train' was aligned from other documents"):
         add_layer(corpus, given, make_resolver("names"), "outermost")
+
+
+def test_a_last_word_without_a_token_of_its_own_is_no_other_document() -> None:
+    """In a running text one token may stand for the end of the text, two words of it."""
+    words = (*DOCUMENTS[0].words[:-1], "!", '"')
+    spaces = tuple(word != "!" for word in words)
+    documents = [replace(DOCUMENTS[0], words=words, space_after=spaces)]
+    tokenizer = learn_tokenizer(documents * 9, 400, "natural")
+    how: Any = {"split": "train", "policy": "outermost", "spacing": "natural"}
+    corpus = align_split(documents, tokenizer, **how, running_text=True)
+    assert corpus.words.max() + 1 < len(documents[0].words)
+    layered, _ = add_layer(corpus, documents, make_resolver("names"), "outermost")
+    assert layered.layers["resolver:names"].max() == 2
 
 
 def test_annotated_documents_are_read_as_a_corpus(

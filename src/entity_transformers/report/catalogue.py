@@ -19,6 +19,7 @@ from entity_transformers.report import (
     perplexity,
     probe,
     recall,
+    remembering,
     similarity,
     transfer,
 )
@@ -40,6 +41,7 @@ MODULES = (
     ner,
     recall,
     memories,
+    remembering,
     decisions,
     transfer,
 )

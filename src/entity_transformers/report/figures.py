@@ -53,7 +53,7 @@ DPI = 150
 COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])
 """Light enough for the numbers on the cells."""
 MARKERS = ("o", "^")
-LEADS = ("differences", "capacity", "transfer_scores", "overview", "recall", "figure2")
+LEADS = ("differences", "prices", "capacity", "transfer_scores", "overview", "recall", "figure2")
 """Figures by what they say of a study: the first of them that it has stands at the top."""
 
 

@@ -168,7 +168,7 @@ def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray
 
 
 def choose(scores: CacheScores, size: int) -> Choice:
-    """The theta and lambda of the lowest loss: every theta of the grid, for each the best lambda."""
+    """The theta and lambda of the lowest loss: of every theta in the grid with its best lambda."""
     best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()))
     plain = scores.model[scores.filled]
     for theta, cache in enumerate(scores.cache[size]):

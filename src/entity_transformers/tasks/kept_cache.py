@@ -2,7 +2,7 @@
 model that stays as it is.
 
 An entry is the model's hidden state before a kept token, in float16, and the token. Of the texts,
-taken in the order of their names, every other one is in the first of two folds; theta and lambda are
+in the order of their names, every other one is in the first of two folds; theta and lambda are
 chosen on one fold for the other, so that each text is judged once.
 
 Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
@@ -29,7 +29,7 @@ from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix
 from entity_transformers.tasks.policies import POLICIES, describe
-from entity_transformers.tasks.text_memory import NOTHING, Keep, Kept, list_rows, name_parts
+from entity_transformers.tasks.text_memory import NOTHING, Keep, list_rows, name_parts
 
 
 @torch.inference_mode()

@@ -1,0 +1,354 @@
+"""What is worth remembering (studies/remembering.md): nats per token with what a policy keeps of
+the text before a window, as text before it (step text_memory) or in a cache (kept_cache).
+
+The unit is the document or book: its nats per token are a mean over its own tokens, and all units
+count alike. A difference is negative where the first is better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
+
+from entity_transformers.report.figures import INK, PALETTE, Line, Panel, draw_lines
+from entity_transformers.report.frame import at
+from entity_transformers.report.intervals import LEVEL
+from entity_transformers.report.pivot import Part
+from entity_transformers.report.results import Results
+from entity_transformers.report.table import MISSING, Cell, Number, Table
+
+FLIPS = 9999
+"""Sign flips of the differences of units, for a p value."""
+EQUIVALENT = 0.005
+"""Nats per token, either way."""
+
+
+class Kept(NamedTuple):
+    """What was kept: a policy, by which labels, how many tokens, beside which window."""
+
+    policy: str
+    labels: str
+    budget: int
+    window: int
+
+    @property
+    def text(self) -> str:
+        """As tables and figures write it."""
+        return self.policy if self.labels == "none" else f"{self.policy}, {self.labels}"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A mean difference over units with Student's interval, and the p of sign flips."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    units: int
+
+    @property
+    def number(self) -> Number:
+        """As a cell."""
+        return Number(self.value, 4, None, self.low, self.high, False, True, self.units)
+
+
+def list_kept(results: Results, step: str) -> list[Kept]:
+    """Everything that was scored, in the order of the study."""
+    rows = results.frame.find(step, measure="loss", part="all")
+    names = ["policy", "labels", "budget", "window"]
+    found = rows[names].drop_duplicates().to_dict("records") if "policy" in rows else []
+    return [
+        Kept(row["policy"], row["labels"], int(row["budget"]), int(row["window"])) for row in found
+    ]
+
+
+def _nothing(window: int) -> Kept:
+    return Kept("none", "none", 0, window)
+
+
+def read_units(
+    results: Results, step: str, kept: Kept, part: str
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """The units and the nats per token of each, of the study's one model and first seed."""
+    [model, *_] = results.measured(step)
+    key = at(step, "nll", results.split(step), part=part, **kept._asdict())
+    seeds = results.units.find(model.name, key)
+    if not seeds:
+        return (), np.zeros(0)
+    scores = seeds[min(seeds)]
+    return scores.units, scores.values / scores.counts
+
+
+def subtract(
+    results: Results, step: str, ours: Kept, theirs: Kept, part: str = "all"
+) -> Gap | None:
+    """The nats per token of one less those of another, over the units that have such tokens; None
+    for fewer than two.
+    """
+    (names, first), (others, second) = (
+        read_units(results, step, one, part) for one in (ours, theirs)
+    )
+    if len(names) < 2 or names != others:
+        return None
+    gaps = first - second
+    low, high = stats.ttest_1samp(gaps, 0).confidence_interval(LEVEL)
+    flips = np.random.default_rng(1).choice([-1.0, 1.0], (FLIPS, len(gaps)))
+    extreme = (np.abs(flips @ gaps) >= abs(gaps.sum()) * (1 - 1e-12)).sum()
+    p = (1 + int(extreme)) / (FLIPS + 1)
+    return Gap(float(gaps.mean()), float(low), float(high), p, len(gaps))
+
+
+def are_equivalent(gap: Gap) -> bool:
+    """Two one-sided tests at 5 %: is all of the 90 % interval within ± `EQUIVALENT`?"""
+    half = (gap.high - gap.value) / stats.t.ppf((1 + LEVEL) / 2, gap.units - 1)
+    reach = half * stats.t.ppf(0.95, gap.units - 1)
+    return abs(gap.value) + reach < EQUIVALENT
+
+
+def read_mean(results: Results, step: str, kept: Kept, part: str = "all") -> float:
+    """Nats per token, the mean over units."""
+    return float(np.mean(read_units(results, step, kept, part)[1]))
+
+
+def read_bytes(results: Results, step: str, kept: Kept) -> float | None:
+    """The bytes that it holds at most."""
+    [model, *_] = results.measured(step)
+    key = at(step, "bytes", results.split(step), **kept._asdict())
+    return results.statistic(model, key).mean
+
+
+def read_window_bytes(results: Results, window: int) -> float | None:
+    """The bytes of the keys and values of a window."""
+    for model in results.measured("kept_cache"):
+        key = at("kept_cache", "window_bytes", results.split("kept_cache"), window=window)
+        return results.statistic(model, key).mean
+    return None
+
+
+def build_losses(results: Results, step: str) -> Table:
+    """A row for each window and policy, with a column for each budget."""
+    listed = list_kept(results, step)
+    budgets = sorted({kept.budget for kept in listed if kept.budget})
+    rows = list[tuple[Cell, ...]]()
+    for window in sorted({kept.window for kept in listed}):
+        plain = Number(read_mean(results, step, _nothing(window)), 4)
+        rows.append((Number(window, 0), "nothing", MISSING, plain, *[MISSING] * len(budgets)))
+        for text in dict.fromkeys(k.text for k in listed if k.window == window and k.budget):
+            own = {k.budget: k for k in listed if (k.window, k.text) == (window, text)}
+            first = own[min(own)]
+            gaps = (
+                subtract(results, step, own[size], _nothing(window)) if size in own else None
+                for size in budgets
+            )
+            cells = (MISSING if gap is None else gap.number for gap in gaps)
+            rows.append((Number(window, 0), first.policy, first.labels, MISSING, *cells))
+    return Table(
+        name=step,
+        title="What is kept beside the window",
+        columns=("Window", "Kept", "By the labels", "Loss", *(f"{n:,} tokens" for n in budgets)),
+        rows=tuple(rows),
+        measures=(
+            "Nats per token without a memory, and how much more (+) or less (−) they are with so"
+            " many tokens kept of the text before the window."
+        ),
+        note=(
+            "Means over documents or books, with Student's intervals of 95 %. Recent: the tokens"
+            " before the window. Mentions, entities: the latest tokens of mentions, the latest"
+            " mention of each entity, by those labels; half: with as many recent tokens. Rare,"
+            " surprising: of the text so far, by count and by the model's loss. Slots: the latest"
+            " place of each token. Shuffled: the chains permuted among the mentions; surface: one"
+            " entity for each spelling; random: as many spans of the same lengths, anywhere."
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A hypothesis of the plan: ``ours`` and ``theirs`` are policies with a word that their labels
+    begin with. Supported if the difference is at most ``most``, its interval below 0; where that is
+    None, if it is better or equivalent.
+    """
+
+    name: str
+    step: str
+    ours: tuple[str, str]
+    theirs: tuple[str, str]
+    window: int
+    budget: int
+    most: float | None
+    decided: bool = True
+
+
+def _contrasts() -> Iterator[Contrast]:
+    names, cache = ("mentions", "resolver"), "kept_cache"
+    for window, budget in ((256, 256), (256, 64), (256, 1024), (1024, 256), (2048, 256)):
+        place = window, budget
+        for name, against, most in (
+            ("P1", ("recent", "none"), -0.03),
+            ("P2", ("mentions", "random"), -0.015),
+            ("P2", ("rare", "none"), -0.015),
+        ):
+            yield Contrast(name, cache, names, against, *place, most, place == (256, 256))
+    for window in (256, 1024):
+        for other in ("shuffled", "surface"):
+            ours, theirs = (("half entities", layer) for layer in ("gold", other))
+            yield Contrast("P3", "text_memory", ours, theirs, window, 64, None, window == 256)
+
+
+def _find(results: Results, one: Contrast, side: tuple[str, str]) -> Kept | None:
+    for kept in list_kept(results, one.step):
+        same = kept.policy, kept.budget, kept.window
+        if same == (side[0], one.budget, one.window) and kept.labels.startswith(side[1]):
+            return kept
+    return None
+
+
+def adjust(values: list[float]) -> list[float]:
+    """p values adjusted by Holm's method."""
+    order, adjusted, highest = np.argsort(values), [0.0] * len(values), 0.0
+    for rank, place in enumerate(order.tolist()):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def build_contrasts(results: Results, step: str) -> Table:
+    """The plan's contrasts that this study has scored, each with its verdict."""
+    found = []
+    for one in _contrasts():
+        sides = [_find(results, one, side) for side in (one.ours, one.theirs)]
+        if one.step == step and sides[0] and sides[1]:
+            gaps = [subtract(results, step, sides[0], sides[1], part) for part in ("all", "far")]
+            if gaps[0] is not None:
+                found.append((one, sides[0], sides[1], gaps[0], gaps[1]))
+    decided = [gap.p for one, _, _, gap, _ in found if one.decided]
+    adjusted = iter(adjust(decided))
+    rows = []
+    for one, ours, theirs, gap, far in found:
+        p = next(adjusted) if one.decided else None
+        rows.append((
+            one.name, Number(one.window, 0), Number(one.budget, 0), ours.text, theirs.text,
+            gap.number, MISSING if far is None else far.number,
+            MISSING if p is None else Number(p, 4), _decide(one, gap, p),
+        ))  # fmt: skip
+    return Table(
+        name=f"{step}_contrasts",
+        title="The plan's contrasts",
+        columns=(
+            "", "Window", "Kept", "First", "Second", "First less second", "The same, far mentions",
+            "p (Holm)", "Verdict",
+        ),
+        rows=tuple(rows),
+        measures="What studies/remembering.md, written before any score, asks of these numbers.",
+        note=(
+            "Nats per token, less is better. Far mentions: later mentions whose entity was"
+            " mentioned last before the window. p: of sign flips, adjusted over the decided rows of"
+            f" this table. Equivalent: within {EQUIVALENT} by two one-sided tests."
+        ),
+    )  # fmt: skip
+
+
+def _decide(one: Contrast, gap: Gap, p: float | None) -> str:
+    if p is None:
+        return "reported"
+    if one.most is not None:
+        supported = gap.value <= one.most and gap.high < 0 and p < 1 - LEVEL
+        return "supported" if supported else "not supported"
+    if gap.high < 0 and p < 1 - LEVEL:
+        return "better"
+    return "equivalent" if are_equivalent(gap) else "worse" if gap.low > 0 else "undecided"
+
+
+def build_prices(results: Results) -> Table:
+    """A row for each policy and budget beside the smallest window: which window has its loss."""
+    step, listed = "kept_cache", list_kept(results, "kept_cache")
+    windows = sorted({kept.window for kept in listed})
+    losses = [read_mean(results, step, _nothing(window)) for window in windows]
+    sizes = [read_window_bytes(results, window) for window in windows]
+    rows = []
+    for kept in (one for one in listed if one.budget and one.window == windows[0]):
+        loss, held = read_mean(results, step, kept), read_bytes(results, step, kept)
+        share = (losses[0] - loss) / (losses[0] - losses[-1]) if len(losses) > 1 else math.nan
+        # the longer a window, the lower its loss: by the logarithm of its length in between
+        length = 2 ** float(np.interp(-loss, [-one for one in losses], np.log2(windows)))
+        more: float | None = None
+        if sizes[0] is not None and loss < losses[0]:
+            more = (length / windows[0] - 1) * sizes[0]
+        rows.append((
+            kept.policy, kept.labels, Number(kept.budget, 0), Number(loss, 4),
+            Number(share, 0, percent=True), Number(held and held / 1024, 0), Number(length, 0),
+            Number(more and more / 1024, 0), Number(more / held if more and held else None, 0),
+        ))  # fmt: skip
+    return Table(
+        name="prices",
+        title="What a memory costs against a longer window",
+        columns=(
+            "Kept", "By the labels", "Tokens", "Loss", "Share of the gain", "KiB", "As a window of",
+            "KiB of that", "Times as many",
+        ),
+        rows=tuple(rows),
+        measures=(
+            f"Beside a window of {windows[0]:,} tokens: the share of what a window of"
+            f" {windows[-1]:,} gains over it, and the longer window that has the same loss."
+        )
+        if windows
+        else "",
+        note=(
+            "KiB: what the memory's tensors hold, and the keys and values that the longer window"
+            " has beyond the short one's. Windows that were not read are interpolated by the"
+            " logarithm of their length; a memory is never said to be worth more than the longest."
+        ),
+    )  # fmt: skip
+
+
+def draw_prices(results: Results) -> Figure | None:
+    """Nats per token by what is held beside a window, in KiB: in a cache of kept tokens, or as the
+    keys and values of a longer window (black). Left: all tokens. Right: later mentions whose entity
+    was mentioned last before the window.
+    """
+    step, listed = "kept_cache", list_kept(results, "kept_cache")
+    windows = sorted({kept.window for kept in listed})
+    if len(windows) < 2:
+        return None
+    short = windows[0]
+    own = [kept for kept in listed if kept.window == short and kept.budget]
+    panels = []
+    for part in ("all", "far"):
+        lines = []
+        for number, text in enumerate(dict.fromkeys(kept.text for kept in own)):
+            some = [kept for kept in own if kept.text == text]
+            x = [(read_bytes(results, step, kept) or 0) / 1024 for kept in some]
+            y = [read_mean(results, step, kept, part) for kept in some]
+            look: Any = {"dash": "-" if number < len(PALETTE) else "--", "mark": "o"}
+            lines.append(Line(text, PALETTE[number % len(PALETTE)], x, y, **look))
+        base = read_window_bytes(results, short)
+        if part == "all" and base is not None:
+            more = [(read_window_bytes(results, w) or 0) - base for w in windows[1:]]
+            y = [read_mean(results, step, _nothing(window)) for window in windows[1:]]
+            line = Line("a longer window", INK, [one / 1024 for one in more], y, mark="s")
+            lines.append(line)
+        up = "Nats per token" if part == "all" else ""
+        title = "All tokens" if part == "all" else "Far later mentions"
+        panels.append(Panel(lines, "KiB held beside the window", up, title, log=True))
+    return draw_lines(panels)
+
+
+def _part(step: str, title: str) -> Part:
+    tables: list[Any] = [partial(build_contrasts, step=step), partial(build_losses, step=step)]
+    if step == "kept_cache":
+        return Part(step, title, (*tables, build_prices), {"prices": draw_prices})
+    return Part(step, title, tuple(tables))
+
+
+PARTS = (
+    _part("text_memory", "Text as memory"),
+    _part("kept_cache", "A cache of what is kept"),
+)
