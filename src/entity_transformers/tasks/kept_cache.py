@@ -43,17 +43,19 @@ def read_kept(
     found = torch.zeros(len(keeps), len(THETAS), len(tokens), device=states.device)
     held = [0] * len(keeps)
     for start, new, end in plan_windows(len(tokens) - 1, window, stride):
-        similar = unit[new:end] @ unit[:start].T
-        same = tokens[new + 1 : end + 1, None] == tokens[1 : start + 1]
+        chosen = torch.zeros(start, len(keeps), device=states.device)
         for k, keep in enumerate(keeps):
             kept = keep(start)
             entries = torch.from_numpy(kept[kept > 0] - 1).to(states.device)
             held[k] = max(held[k], states[entries].nbytes + tokens[entries + 1].nbytes)
-            if len(entries):
-                close, hit = similar[:, entries] - 1, same[:, entries]
-                for a, theta in enumerate(THETAS):
-                    weight = torch.exp(theta * close)
-                    found[k, a, new + 1 : end + 1] = (weight * hit).sum(-1) / weight.sum(-1)
+            chosen[entries, k] = 1
+        close = unit[new:end] @ unit[:start].T - 1
+        same = tokens[new + 1 : end + 1, None] == tokens[1 : start + 1]
+        # all policies at once: the weights of their entries are summed by one product
+        for a, theta in enumerate(THETAS):
+            weight = torch.exp(theta * close)
+            whole, hit = weight @ chosen, (weight * same) @ chosen
+            found[:, a, new + 1 : end + 1] = (hit / whole.clamp_min(1e-30)).T
     return found.cpu().numpy(), held
 
 
