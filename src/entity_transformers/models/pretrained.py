@@ -20,7 +20,6 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, write_csv, write_with
-from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import TRUSTED, Pretrained, opened
@@ -28,7 +27,6 @@ from entity_transformers.models.registry import find_class
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run
-from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import list_rows
 from entity_transformers.train.progress import CURVE_COLUMNS
 
@@ -130,13 +128,10 @@ def train(run: Run) -> list[Row]:
     tokenizer = find_tokenizer(params.initial_weights)
     write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
-    loss = None
     if run.entry.can({"causal"}):
         check_vocabulary(model, run.tokenizer.get_vocab_size(), run.model)
-        loss = mean_loss(model, give(run.tokens("dev"), "none"), window=params.window)
     numbers = {
         "parameters": model.count_parameters(),
-        **dict.fromkeys(("dev_loss_on", "dev_loss_off", "best_dev_loss"), loss),
         "seconds_total": time.time() - started,
         "device": str(model.device),
         "threads": run.params.run.threads,
