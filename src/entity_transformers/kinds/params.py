@@ -369,11 +369,11 @@ class PretrainedEParams(Section):
     """blocks from the top that learn; what those below make of the text is computed once"""
     adapter: Literal["entities", "lora"] = "entities"
     """entities: attention over a memory of entities; lora: as many parameters without one"""
-    entity_gate: Literal["none", "zero"] = "zero"
-    """zero: a learnt gate that starts at 0"""
-    entity_values: EntityValues = "hidden"
+    entity_gate: Literal["none", "zero"] = "none"
+    """zero: a learnt gate that starts at 0; none: the output projection does, and learns sooner"""
+    entity_values: EntityValues = "both"
     """where the values of entity attention come from"""
-    entity_layer_norm: StrictBool = False
+    entity_layer_norm: StrictBool = True
     """layer norm before entity attention"""
     memory_write: Literal["last", "mean"] = "last"
     """state written to the memory: last token or mean of the latest mention"""

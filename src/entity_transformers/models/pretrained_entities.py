@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import get_cosine_schedule_with_warmup
 
 from entity_transformers import runtime
@@ -108,8 +108,9 @@ class PretrainedE(pretrained.PretrainedLM):
 
 
 def adapt(module: Any, facts: dict[str, Any]) -> None:
-    """Freeze the model and give its top blocks what learns, in float32: entity attention behind a
-    gate of 0, or LoRA whose product is 0, so that it still computes what it did.
+    """Freeze the model and give its top blocks what learns, in float32: entity attention whose gate
+    or, without one, whose output projection is 0, or LoRA whose product is 0, so that it still
+    computes what it did.
     """
     module.requires_grad_(False)
     add_learnt(module, facts)
@@ -130,6 +131,9 @@ def add_learnt(module: Any, facts: dict[str, Any]) -> None:
             values=facts["values"],
             layer_norm=facts["layer_norm"],
         )
+        for block in top if facts["gate"] == "none" else ():
+            for one in cast(Any, block).entity_attn.c_proj.parameters():
+                nn.init.zeros_(one)
         return
     from peft import LoraConfig, inject_adapter_in_model
 
