@@ -35,11 +35,12 @@ class KeptLayer(DynamicLayer):
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         # whatever is held stands before the query, so its places in the mask are the last ones
-        held = self.keys.shape[-2] if self.is_initialized else 0
+        held = 0 if self.keys is None else self.keys.shape[-2]
         return held + query_length, self.seen - held
 
     def keep(self, which: Tensor) -> None:
         """Drop all but these, by their places in the layer."""
+        assert self.keys is not None and self.values is not None
         self.keys, self.values = self.keys[..., which, :], self.values[..., which, :]
 
 
@@ -61,9 +62,12 @@ class EntityCache(Cache):
     @property
     def nbytes(self) -> int:
         """The bytes of all keys and values that are held."""
-        return sum(
-            layer.keys.nbytes + layer.values.nbytes for layer in self.layers if layer.is_initialized
-        )
+        held = [layer for layer in self._kept if layer.is_initialized]
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in held)
+
+    @property
+    def _kept(self) -> list[Any]:
+        return list(self.layers)
 
     def drop(self, tokens: np.ndarray) -> None:
         """Drop what has left the window and is not kept. ``tokens`` [n]: all that was read."""
@@ -74,7 +78,7 @@ class EntityCache(Cache):
         wanted = (held < self.sinks) | (held >= start) | np.isin(held, kept)
         self.places = held[wanted]
         which = torch.from_numpy(np.flatnonzero(wanted))
-        for layer in self.layers:
+        for layer in self._kept:
             layer.keep(which.to(layer.keys.device))
 
     @torch.inference_mode()
