@@ -60,6 +60,7 @@ TINY = {
     "ner": {"hidden": 8, "epochs": 1},
     "text_memory": {**KEPT, "batch_tokens": 48},
     "kept_cache": KEPT,
+    "kept_keys": KEPT,
     "report": {"bootstrap_samples": 100},
 }
 

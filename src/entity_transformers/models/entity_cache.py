@@ -40,7 +40,8 @@ class KeptLayer(DynamicLayer):
 
     def keep(self, which: Tensor) -> None:
         """Drop all but these, by their places in the layer."""
-        assert self.keys is not None and self.values is not None
+        assert self.keys is not None
+        assert self.values is not None
         self.keys, self.values = self.keys[..., which, :], self.values[..., which, :]
 
 

@@ -1,5 +1,6 @@
 """What is worth remembering (studies/remembering.md): nats per token with what a policy keeps of
-the text before a window, as text before it (step text_memory) or in a cache (kept_cache).
+the text before a window: as text before it (step text_memory), in a cache (kept_cache), or as its
+keys and values (kept_keys).
 
 The unit is the document or book: its nats per token are a mean over its own tokens, and all units
 count alike. A difference is negative where the first is better.
@@ -187,8 +188,8 @@ class Contrast:
     decided: bool = True
 
 
-def _contrasts() -> Iterator[Contrast]:
-    names, cache = ("mentions", "resolver"), "kept_cache"
+def _contrasts(step: str) -> Iterator[Contrast]:
+    names = "mentions", "resolver"
     for window, budget in ((256, 256), (256, 64), (256, 1024), (1024, 256), (2048, 256)):
         place = window, budget
         for name, against, most in (
@@ -196,11 +197,13 @@ def _contrasts() -> Iterator[Contrast]:
             ("P2", ("mentions", "random"), -0.015),
             ("P2", ("rare", "none"), -0.015),
         ):
-            yield Contrast(name, cache, names, against, *place, most, place == (256, 256))
+            decided = step == "kept_cache" and place == (256, 256)
+            yield Contrast(name, step, names, against, *place, most, decided)
     for window in (256, 1024):
         for other in ("shuffled", "surface"):
             ours, theirs = (("half entities", layer) for layer in ("gold", other))
-            yield Contrast("P3", "text_memory", ours, theirs, window, 64, None, window == 256)
+            decided = step == "text_memory" and window == 256
+            yield Contrast("P3", step, ours, theirs, window, 64, None, decided)
 
 
 def _find(results: Results, one: Contrast, side: tuple[str, str]) -> Kept | None:
@@ -223,9 +226,9 @@ def adjust(values: list[float]) -> list[float]:
 def build_contrasts(results: Results, step: str) -> Table:
     """The plan's contrasts that this study has scored, each with its verdict."""
     found = []
-    for one in _contrasts():
+    for one in _contrasts(step):
         sides = [_find(results, one, side) for side in (one.ours, one.theirs)]
-        if one.step == step and sides[0] and sides[1]:
+        if sides[0] and sides[1]:
             gaps = [subtract(results, step, sides[0], sides[1], part) for part in ("all", "far")]
             if gaps[0] is not None:
                 found.append((one, sides[0], sides[1], gaps[0], gaps[1]))
@@ -351,4 +354,5 @@ def _part(step: str, title: str) -> Part:
 PARTS = (
     _part("text_memory", "Text as memory"),
     _part("kept_cache", "A cache of what is kept"),
+    _part("kept_keys", "Keys and values of what is kept"),
 )

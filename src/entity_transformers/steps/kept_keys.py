@@ -1,0 +1,41 @@
+"""Step kept_keys (beyond the paper): what the keys and values of a few earlier tokens, kept by some
+policy, are worth in the window's own attention. Nothing is trained.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from entity_transformers.kinds.params import Integer
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.steps.text_memory import MemoryParams
+
+
+class KeptKeysParams(MemoryParams):
+    """Keys and values of what is kept."""
+
+    sinks: Annotated[Integer, Field(ge=0)]
+    """first tokens of a text that are always held (Xiao et al., 2023)"""
+
+    @property
+    def longest(self) -> int:
+        return max(self.windows) if self.tokens is None else self.tokens  # by their positions
+
+
+@step(
+    "kept_keys",
+    "nats per token with the keys and values of a few earlier tokens, kept by some policy",
+    params=KeptKeysParams,
+    reads={"corpus": TOKENS, "lm": MODEL},
+    needs={"causal", "attend", "pretrained"},
+    title="Keys and values of what is kept",
+)
+def kept_keys(run: Run) -> Rows:
+    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
+    and by kind of token; the bytes that each holds.
+    """
+    from entity_transformers.tasks.kept_keys import score_keys
+
+    yield from score_keys(run.trained, run.section.read(run), run.section, run.seed or 0)

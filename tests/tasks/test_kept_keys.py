@@ -1,0 +1,46 @@
+"""Keys and values of what is kept, against windows that hold everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tiny import lively_model, tiny_corpus
+
+from entity_transformers.corpus.labels import give
+from entity_transformers.steps.kept_keys import KeptKeysParams
+from entity_transformers.tasks.kept_keys import keep_nothing, read_with, score_keys
+from entity_transformers.tasks.perplexity import score_corpus
+
+
+def test_with_everything_kept_scores_are_those_of_a_window_over_the_whole_text() -> None:
+    model = lively_model("gpt2", window=64).eval()
+    corpus = tiny_corpus(1, seed=5, shortest=40, longest=41)
+    how = {"window": 8, "context": 4, "sinks": 0}
+    kept, held = read_with(model, corpus.tokens, lambda tokens: np.arange(len(tokens)), **how)
+    whole = score_corpus(model, give(corpus, "none"), window=64, stride=64, batch=1)
+    np.testing.assert_allclose(kept, whole, rtol=1e-4, atol=1e-4)
+    none, least = read_with(model, corpus.tokens, keep_nothing, **how)
+    assert np.abs(none - whole).max() > 0.01
+    assert least == held * 4 // (len(corpus.tokens) - 1)  # the context alone
+
+
+def test_rows_have_the_bytes_beyond_the_window() -> None:
+    model = lively_model("gpt2", window=64).eval()
+    corpus = tiny_corpus(3, seed=5, split="test", shortest=40, longest=50)
+    section = KeptKeysParams(
+        splits=("test",), tokens=60, windows=(8,), context=4, budgets=(3, 9), parts="gold", sinks=2,
+        kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"}),
+    )  # fmt: skip
+    rows = list(score_keys(model, corpus, section, 1))
+    held = {(r["policy"], r["budget"]): r["value"] for r in rows if r["measure"] == "bytes"}
+    per_token = model.module.config.n_layer * 2 * model.width * 4
+    assert held["recent", 3] == 3 * per_token
+    assert held["recent", 9] == 9 * per_token
+    assert 0 < held["mentions", 3] <= 3 * per_token
+    losses = {
+        (r["policy"], r["budget"]): r["value"]
+        for r in rows
+        if r["measure"] == "loss" and r["part"] == "all"
+    }
+    assert len(losses) == 5
+    assert losses["recent", 9] != pytest.approx(losses["none", 0], abs=1e-4)
