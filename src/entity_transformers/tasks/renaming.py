@@ -1,0 +1,98 @@
+"""The same text with other names in it, as a control of what a model has read before.
+
+Each word of a name gets an invented one with as many tokens, the same wherever it stands in the
+document, so that no other token moves. Invented names have two tokens or more; a name of one token
+gets one from another document, or stays where there is none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import find_given_spans, give
+from entity_transformers.resolve.lexicon import PARTICLES, THINGS, TITLES
+
+ONSETS = "B Br D Dr F Gl H K L M N P Qu R S St T Th V W Y Z".split()
+MIDDLES = "a e i o u ae au ei ou".split()
+CODAS = "bbin dra fen gath lor mund nax pell rik sond thel vane wick zell".split()
+KNOWN = TITLES.keys() | PARTICLES | THINGS
+"""Words of names that are no names."""
+
+Tokens = tuple[int, ...]
+
+
+def rename(corpus: AlignedCorpus, layer: str, tokenizer: Any, seed: int) -> AlignedCorpus:
+    """The split with other names: the words that begin with a capital in the mentions of ``layer``.
+    Where tokens stand, and all labels, stay as they are.
+    """
+    tokens = corpus.tokens.copy()
+    spans = find_given_spans(give(corpus, layer))
+    every = [find_words(corpus, spans, d) for d in range(len(corpus))]
+    spelt = {word: tokenizer.decode(list(word)) for words in every for _, word in words}
+    named = {word for word, text in spelt.items() if text.startswith(" ") and is_name(text)}
+    for d, words in enumerate(every):
+        own = {word: None for _, word in words if word in named}
+        others = sorted({word for word in named if len(word) == 1}.difference(own))
+        generator = np.random.default_rng([seed, d])
+        names = choose_names(list(own), others, tokenizer, generator)
+        for start, word in words:
+            tokens[start : start + len(word)] = names.get(word, word)
+    return replace(corpus, tokens=tokens)
+
+
+def find_words(corpus: AlignedCorpus, spans: np.ndarray, d: int) -> list[tuple[int, Tokens]]:
+    """The words inside spans of a document: where each begins, and its tokens."""
+    own = corpus.document(d)
+    words = np.where(spans[own] >= 0, corpus.words[own], -1)
+    edges = np.flatnonzero(np.diff(words, prepend=-1, append=-1)).tolist()
+    inside = ((own.start + a, own.start + b) for a, b in pairwise(edges) if words[a] >= 0)
+    return [(start, tuple(corpus.tokens[start:end].tolist())) for start, end in inside]
+
+
+def choose_names(
+    words: Sequence[Tokens], others: Sequence[Tokens], tokenizer: Any, generator: np.random.Generator
+) -> dict[Tokens, Tokens]:
+    """Another name for each of a document's words, with as many tokens; ``others`` of one."""
+    by_length = defaultdict[int, list[Tokens]](list)
+    for word in words:
+        by_length[len(word)].append(word)
+    chosen: dict[Tokens, Tokens] = {}
+    for length, own in by_length.items():
+        found = (
+            [others[i] for i in generator.permutation(len(others))]
+            if length == 1
+            else invent(len(own), length, tokenizer, generator)
+        )
+        chosen |= dict(zip(own, found, strict=False))
+    return chosen
+
+
+def is_name(text: str) -> bool:
+    """Is it a word that begins with a capital, and no title, particle or kind of thing?"""
+    word = text.strip().strip(".,'’")
+    return word[:1].isupper() and word.isalpha() and word.lower() not in KNOWN
+
+
+def invent(count: int, length: int, tokenizer: Any, generator: np.random.Generator) -> list[Tokens]:
+    """So many different invented names after a space, of ``length`` tokens each; fewer where they
+    are not found.
+    """
+    found: dict[Tokens, None] = {}
+    for _ in range(400 * count):
+        parts = [generator.choice(ONSETS), generator.choice(MIDDLES)]
+        if length > 3:
+            parts += [generator.choice(CODAS), generator.choice(MIDDLES)]
+        word = " " + "".join([*parts, generator.choice(CODAS)])
+        ids = tuple(tokenizer.encode(word, add_special_tokens=False).ids)
+        if len(ids) == length:
+            found[ids] = None
+        if len(found) == count:
+            break
+    return list(found)

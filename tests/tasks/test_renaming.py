@@ -1,0 +1,79 @@
+"""The same text with other names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.resolve.layers import add_layer
+from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.tasks.renaming import invent, is_name, rename
+
+TEXTS = (
+    "Then Mr. Vanderpool met Jane at York Street . So Mr. Vanderpool saw Jane and Jane slept .",
+    "Then Mr. Darcy met Lydia . So Mr. Darcy saw Lydia and the young Lydia wept .",
+)
+DOCUMENTS = [Document(f"d{i}", 0, "train", "", tuple(t.split()), (0,)) for i, t in enumerate(TEXTS)]
+SAID = [Document("more", 0, "train", "", ("x", "Jane", "Lydia", "Darcy"), (0,))] * 50
+TOKENIZER = learn_tokenizer(DOCUMENTS + SAID, 330, "natural")
+
+
+@pytest.fixture(scope="module")
+def corpus() -> AlignedCorpus:
+    how = {"split": "train", "policy": "outermost", "spacing": "natural"}
+    aligned = align_split(DOCUMENTS, TOKENIZER, **how)  # type: ignore[arg-type]
+    return add_layer(aligned, DOCUMENTS, make_resolver("names"), "outermost")[0]
+
+
+def test_names_change_alike_and_nothing_else_does(corpus: AlignedCorpus) -> None:
+    found = rename(corpus, "resolver:names", TOKENIZER, 1)
+    assert len(found.tokens) == len(corpus.tokens)
+    changed = found.tokens != corpus.tokens
+    inside = corpus.layers["resolver:names"] > 0
+    assert changed.any()
+    assert not changed[~inside].any()
+    for d in range(2):
+        own = corpus.document(d)
+        before, after = (
+            TOKENIZER.decode(one.tokens[own][1:].tolist()).split() for one in (corpus, found)
+        )
+        pairs = dict(zip(before, after, strict=True))
+        assert [pairs[word] for word in before] == after
+        kept = [word for word, new in pairs.items() if word == new]
+        assert {"Then", "Mr.", "met", "So"} <= {*kept}
+        assert not {"Vanderpool", "Darcy", "Jane", "Lydia"} & {*kept}
+    again = rename(corpus, "resolver:names", TOKENIZER, 1)
+    np.testing.assert_array_equal(again.tokens, found.tokens)
+
+
+def test_a_name_of_one_token_comes_from_another_document(corpus: AlignedCorpus) -> None:
+    [jane, lydia] = (TOKENIZER.encode(" " + name).ids for name in ("Jane", "Lydia"))
+    assert len(jane) == len(lydia) == 1
+    found = rename(corpus, "resolver:names", TOKENIZER, 1)
+    first, second = (corpus.document(d) for d in range(2))
+    there = found.tokens[first][corpus.tokens[first] == jane[0]]
+    assert len(set(there.tolist())) == 1
+    assert there[0] in corpus.tokens[second]
+    assert there[0] not in corpus.tokens[first]
+
+
+def test_invented_names_have_as_many_tokens_as_asked() -> None:
+    generator = np.random.default_rng(2)
+    for length in (8, 10):
+        names = invent(5, length, TOKENIZER, generator)
+        assert len({*names}) == len(names) == 5
+        for ids in names:
+            text = TOKENIZER.decode(list(ids))
+            assert is_name(text)
+            assert tuple(TOKENIZER.encode(text).ids) == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(" Darcy", True), ("Jane", True), (" Mr.", False), (" de", False), (" Street", False),
+     (" 5th", False), (" X-ray", False)],
+)  # fmt: skip
+def test_titles_particles_and_things_are_no_names(text: str, expected: bool) -> None:
+    assert is_name(text) == expected
