@@ -25,7 +25,8 @@ from entity_transformers.corpus import conll2012
 from entity_transformers.corpus.document import CorpusError, Document, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger, Policy
 from entity_transformers.corpus.readers import jsonl, lambada, read_corpus
-from entity_transformers.corpus.readers.ontogum import make_document, read_table
+from entity_transformers.corpus.readers.conllu import read_table
+from entity_transformers.corpus.readers.ontogum import make_document
 from entity_transformers.corpus.statistics import describe
 
 NASTY = [

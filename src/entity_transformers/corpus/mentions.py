@@ -6,10 +6,18 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Mention,
+    NamedEntity,
+    reading_order,
+)
+from entity_transformers.corpus.ledger import Ledger
 
+Span = TypeVar("Span", Mention, NamedEntity)
 Nesting = Literal["outermost", "innermost", "drop"]
 
 
@@ -74,8 +82,16 @@ def _join(parents: dict[int, int], first: int, second: int) -> None:
     parents[max(one, other)] = min(one, other)
 
 
-def _first_of_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
-    kept: list[Mention] = []
+def flatten_entities(entities: Iterable[NamedEntity], ledger: Ledger) -> tuple[NamedEntity, ...]:
+    """The outermost of nested named entities; the others are counted in the ledger."""
+    found = sorted(entities, key=lambda entity: (entity.start, -entity.end))
+    kept = _first_of_overlapping(found)
+    ledger.counts["named_entities_inside_others"] += len(found) - len(kept)
+    return tuple(kept)
+
+
+def _first_of_overlapping(mentions: Iterable[Span]) -> list[Span]:
+    kept: list[Span] = []
     for mention in mentions:
         if not kept or mention.start >= kept[-1].end:
             kept.append(mention)
