@@ -18,7 +18,7 @@ from entity_transformers.corpus.document import SPLITS, CorpusError
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
-OWN = {"conllu", "jsonl"}
+OWN = {"booknlp", "brat", "clusters", "conllu", "jsonl"}
 """Formats that a user brings."""
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
