@@ -15,7 +15,7 @@ not read. Chains have the number of their cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,7 +84,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 
 
 def read_clusters(
-    lines: Iterator[str], source: str, name: str, split: str, ledger: Ledger
+    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
     """Documents of a file's lines; a bad row raises CorpusError or is written down."""
     numbers = count()

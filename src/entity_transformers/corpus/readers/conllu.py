@@ -27,7 +27,6 @@ from entity_transformers.corpus.document import (
     reading_order,
 )
 from entity_transformers.corpus.files import (
-    SplitFile,
     check_lines,
     check_text,
     find_files,
@@ -126,23 +125,33 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     return (
         document
         for file in files
-        for document in ledger.accept(_read_file(file, ledger), str(file.path))
+        for document in read_documents(
+            open_lines(file.path), str(file.path), file.name, file.split, ledger
+        )
     )
 
 
-def _read_file(file: SplitFile, ledger: Ledger) -> Iterator[Document]:
-    source, numbers, empty = str(file.path), count(), True
-    for block in split_documents(open_lines(file.path)):
+def read_documents(
+    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
+    """Documents of a file's lines; a bad one raises CorpusError or is written down."""
+    return ledger.accept(_read_documents(lines, source, name, split, ledger), source)
+
+
+def _read_documents(
+    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
+    numbers, empty = count(), True
+    for block in split_documents(lines):
         empty = False
         where = label = f"{source}, line {block.first}"
         try:
             check_text(block.name, where)
-            name, part = (block.name, 0) if block.name else (file.name, next(numbers))
-            label = f"{name}#{part}"
-            if ledger.admits(name, part):
+            own, part = (block.name, 0) if block.name else (name, next(numbers))
+            label = f"{own}#{part}"
+            if ledger.admits(own, part):
                 table = read_table(block.lines, source, block.first, block.entity_fields)
-                mentions = read_mentions(table, ledger)
-                yield make_document(table, name, part, file.split, mentions)
+                yield make_document(table, own, part, split, read_mentions(table, ledger))
         except CorpusError as error:
             ledger.reject(label, error)
     if empty:
