@@ -19,7 +19,7 @@ from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.readers.conllu import read_mentions, read_table
+from entity_transformers.corpus.readers.conllu import read_mentions, read_table, split_documents
 
 COREFUD = "# global.Entity = eid-etype-head-other\n"
 Row = tuple[str, str, str]
@@ -153,7 +153,8 @@ def test_mentions_that_were_written_from_sets_of_nodes_are_read(
         number, empty = (number + 1, 0) if is_word else (number, empty + 1)
         misc = f"Entity={cell}" if cell else "_"
         rows.append((f"{number}" if is_word else f"{number}.{empty}", "w", misc))
-    table = read_table(conllu(rows).splitlines(keepends=True), "f")
+    [block] = split_documents(conllu(rows).splitlines(keepends=True))
+    table = read_table(block, "f")
     place = {node: sum(words[:node]) for node, is_word in enumerate(words) if is_word}
     expected = []
     for entity, nodes in mentions:
@@ -278,6 +279,8 @@ BAD = {
     "CorefUD 0.2": (conllu([("1", "a", "ClusterId=c1|MentionSpan=1")]),
      r"line 3, column 10: ClusterId"),
     "a word with a space": (conllu([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
+    "blanked": (conllu([("1", "_", "_")] * 3 + [("2", ".", "_")]),
+     r"line 3, column 2: most words are _: a blanked text"),
     "a second document": (conllu([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n",
      r"line 6: 2 columns"),
     "no words": ("# newdoc id = d\n\n", r"line 1: no words in this document"),

@@ -33,8 +33,7 @@ from entity_transformers.corpus.readers import (
     lambada,
     read_corpus,
 )
-from entity_transformers.corpus.readers.conllu import read_table
-from entity_transformers.corpus.readers.ontogum import make_document
+from entity_transformers.corpus.readers.ontogum import make_document, read_table
 from entity_transformers.corpus.statistics import describe
 
 NASTY = [

@@ -13,11 +13,11 @@ from refused import refused
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers.conllu import read_table
 from entity_transformers.corpus.readers.ontogum import (
     match_typed,
     read,
     read_splits,
+    read_table,
     select_named,
 )
 
@@ -114,7 +114,7 @@ BAD: dict[str, tuple[str, dict[str, str], str]] = {
     "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"},
      r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
     "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"},
-     r"holds the documents GUM_bio_ada and 'b'"),
+     r"it holds 'GUM_bio_ada' and 'b', expected one"),
     "entity fields": ("dep", {"etype": "type"}, r"line 3, column 10: .*expected a type, etype"),
     "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
      r"line 12, column 10: .*'4-object'.*: expected a type"),

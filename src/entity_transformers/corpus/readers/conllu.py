@@ -92,8 +92,8 @@ class Table:
     """The words of a document, the numbers of their lines, and its non-empty ``Entity`` cells."""
 
     source: str
-    name: str = ""
-    entity_fields: tuple[str, ...] = ()
+    name: str
+    entity_fields: tuple[str, ...]
     words: list[str] = field(default_factory=list)
     universal: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
@@ -111,9 +111,9 @@ class Table:
 class Block:
     """The lines of one document in a file, the first one's number, and the fields of entities."""
 
-    first: int
-    name: str
-    entity_fields: tuple[str, ...]
+    first: int = 1
+    name: str = ""
+    entity_fields: tuple[str, ...] = ()
     lines: list[str] = field(default_factory=list)
 
 
@@ -150,7 +150,10 @@ def _read_documents(
             own, part = (block.name, 0) if block.name else (name, next(numbers))
             label = f"{own}#{part}"
             if ledger.admits(own, part):
-                table = read_table(block.lines, source, block.first, block.entity_fields)
+                table = read_table(block, source)
+                if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
+                    message = "most words are _: a blanked text, expected its words: leave it out"
+                    raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
                 yield make_document(table, own, part, split, read_mentions(table, ledger))
         except CorpusError as error:
             ledger.reject(label, error)
@@ -179,9 +182,10 @@ def split_documents(lines: Iterable[str]) -> Iterator[Block]:
     """The documents of a file, each from its ``# newdoc`` on; what stands before the first one is a
     document if it has words.
     """
-    block = Block(1, "", ())
+    block = Block()
     for number, line in enumerate(lines, 1):
-        key, value = _read_comment(line)
+        key, _, value = line[1:].partition("=") if line.startswith("#") else ("", "", "")
+        key, value = key.strip(), value.strip()
         if key in ("newdoc", "newdoc id"):
             if block.name or any(one[0] not in "#\n" for one in block.lines):
                 yield block
@@ -193,37 +197,27 @@ def split_documents(lines: Iterable[str]) -> Iterator[Block]:
         yield block
 
 
-def _read_comment(line: str) -> tuple[str, str]:
-    """The key and value of a comment; two empty texts for another line."""
-    key, _, value = line[1:].partition("=") if line.startswith("#") else ("", "", "")
-    return key.strip(), value.strip()
-
-
-def read_table(
-    lines: Sequence[str], source: str, first: int = 1, entity_fields: tuple[str, ...] = ()
-) -> Table:
-    """The table of one document's lines, of which ``first`` is the number of the first; CorpusError
-    names line, column and value of a fault.
-    """
+def read_table(block: Block, source: str) -> Table:
+    """The table of a document; CorpusError names line, column and value of a fault."""
+    lines, first = block.lines, block.first
     check_lines(lines, source, first)
-    if lines and is_html(lines[0]):
+    if is_html(lines[0]):
         raise CorpusError(
             f"{source}, line {first}: a web page ({shown(lines[0])}), expected CoNLL-U: download"
             " the file itself"
         )
-    if lines and not lines[-1].endswith("\n"):
+    if not lines[-1].endswith("\n"):
         raise CorpusError(
             f"{source}, line {first + len(lines) - 1}: the last line has no end: the file was cut,"
             " fetch it again"
         )
-    table = Table(source, entity_fields=entity_fields)
+    table = Table(source, block.name, block.entity_fields)
     fresh, joined_until, space = True, 0, True
     for number, line in enumerate(lines, first):
         if line == "\n":
             fresh, joined_until = True, 0
             continue
         if line[0] == "#":
-            _add_comment(table, line)
             continue
         fields, match = _split_row(line, f"{source}, line {number}")
         spaced = "SpaceAfter=No" not in fields[9].split("|")
@@ -257,19 +251,6 @@ def _split_row(line: str, where: str) -> tuple[list[str], re.Match[str]]:
             f"{where}, column 1: {shown(fields[0])}, expected a word number such as 3, 3-4 or 3.1"
         )
     return fields, match
-
-
-def _add_comment(table: Table, line: str) -> None:
-    key, value = _read_comment(line)
-    if key == "newdoc id":
-        if table.name:
-            raise CorpusError(
-                f"{table.source}: holds the documents {table.name} and {shown(value)}, expected one"
-                " per file"
-            )
-        table.name = value
-    elif key == "global.Entity":
-        table.entity_fields = tuple(value.split("-"))
 
 
 def _add_word(table: Table, fields: Sequence[str], number: int, space_after: bool) -> None:

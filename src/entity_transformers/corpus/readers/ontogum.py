@@ -17,7 +17,7 @@ from entity_transformers.corpus.readers.conllu import (
     Table,
     match_brackets,
     read_mentions,
-    read_table,
+    split_documents,
 )
 from entity_transformers.corpus.sources import RAW, pinned
 
@@ -56,14 +56,14 @@ def _read_files(
         if not ledger.admits(name):
             continue
         try:
-            dep = read_table(list(open_lines(path)), str(path))
+            dep = read_table(open_lines(path), str(path))
             check_text(name, dep)
             if name not in layer or name not in splits:
                 what = "chains in coref/ontogum" if name not in layer else "split in splits.md"
                 raise CorpusError(
                     f"{path}: {name} has no {what}: add it, or name it in corpus.exclude"
                 )
-            chains = read_table(list(open_lines(layer[name])), str(layer[name]))
+            chains = read_table(open_lines(layer[name]), str(layer[name]))
             yield make_document(name, splits[name], dep, chains, ledger)
         except CorpusError as error:
             ledger.reject(f"{name}#0", error)
@@ -92,6 +92,15 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
     if not splits:
         raise CorpusError(f"{source}: no document is listed, expected lists below ## train, ...")
     return splits
+
+
+def read_table(lines: Iterable[str], source: str) -> Table:
+    """The table of the only document of a file."""
+    blocks = list(split_documents(lines))
+    if len(blocks) != 1:
+        names = " and ".join(shown(block.name) for block in blocks) or "no document"
+        raise CorpusError(f"{source}: it holds {names}, expected one document per file")
+    return conllu.read_table(blocks[0], source)
 
 
 def check_text(name: str, dep: Table) -> None:
