@@ -22,7 +22,7 @@ ENDINGS = {
     "conllu": ("conllu",), "clusters": ("json",), "booknlp": ("tokens", "entities"),
     "brat": ("txt", "ann"),
 }  # fmt: skip
-WORDS = ("Ada", "met", "her", "friend", ".", "She", "laughed", ".")
+WORDS = ("Ada", "met", "her", "friend", ".", "She", "ran", ".")
 
 
 def examples(format: str) -> Iterator[tuple[str, str]]:
