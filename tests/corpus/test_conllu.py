@@ -250,6 +250,24 @@ def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("columns", "tags"),
+    [
+        ([("NOUN", "NNFS1"), ("X", "NN")], ("NN", "FW")),  # one is not the Treebank's: none is
+        ([("NOUN", "NNS"), ("_", "_")], ("NNS", "XX")),
+        ([("NOUN", "_"), ("_", "_")], ("NN", "XX")),
+        ([("_", "XX"), ("_", "_")], ("XX", "XX")),
+        ([("_", "NE"), ("_", "_")], None),
+    ],
+)
+def test_tags_are_the_treebank_s_or_stand_for_universal_ones(
+    tmp_path: Path, columns: list[tuple[str, str]], tags: tuple[str, ...] | None
+) -> None:
+    rows = (f"{i}\ta\t_\t{u}\t{x}\t_\t_\t_\t_\t_\n" for i, (u, x) in enumerate(columns, 1))
+    [document] = read_text(tmp_path, "".join(rows) + "\n")
+    assert document.tags == tags
+
+
 def test_documents_without_a_name_are_parts_of_their_file(tmp_path: Path) -> None:
     text = conllu([("1", "a", "_")], "") + "# newdoc\n" + conllu([("1", "b", "_")], "")
     assert [(d.id, d.words) for d in read_text(tmp_path, text)] == [

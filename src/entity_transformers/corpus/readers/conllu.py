@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -323,7 +323,7 @@ def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
 
 
 def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
-    """The mentions, pieces joined, in the order in which they open, and (line, message) of each
+    """The mentions, pieces joined, in any order, and (line, message) of each
     bracket without a partner, by line.
 
     One stack per entity and piece, so that mentions may cross, and of one entity lie in one another
@@ -354,7 +354,8 @@ def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
         for key, stack in stacks.items()
         for one in stack
     ]
-    return _join_pieces([one for one in opened if one.end >= 0], unmatched), sorted(unmatched)
+    mentions = _join_pieces([one for one in opened if one.end >= 0], unmatched)
+    return mentions, sorted(unmatched)
 
 
 def _wrong(table: Table, cell: Cell, expected: str) -> CorpusError:
@@ -387,30 +388,25 @@ def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list
     piece belongs to the latest mention of its entity that lacks it.
     """
     mentions: list[Bracket] = []
-    started: dict[tuple[str, int], list[list[Bracket]]] = defaultdict(list)
+    lacking: dict[tuple[str, int, int], list[list[Bracket]]] = defaultdict(list)
     for one in found:
-        begun = started[one.entity, one.pieces]
-        if one.pieces == 1:
-            mentions.append(one)
-        elif one.piece == 1:
-            begun.append([one])
-        elif rest := next((p for p in reversed(begun) if len(p) == one.piece - 1), None):
-            rest.append(one)
-        else:
+        begun = lacking[one.entity, one.pieces, one.piece]
+        if one.piece > 1 and not begun:
             message = f"{one.entity}[{one.piece}/{one.pieces}] has no piece before it"
             unmatched.append((one.line, message))
-    for (entity, pieces), begun in started.items():
-        for parts in begun:
-            if len(parts) < pieces:
-                message = f"{entity}[{len(parts) + 1}/{pieces}] is missing"
-                unmatched.append((parts[-1].line, message))
-                continue
-            whole = [part for part in parts if part.start < part.end] or parts[:1]
-            first = parts[0]
-            first.start = min(part.start for part in whole)
-            first.end = max(part.end for part in whole)
-            first.pieces = len(whole)
-            mentions.append(first)
+            continue
+        parts = [*(begun.pop() if one.piece > 1 else ()), one]
+        if one.piece < one.pieces:
+            lacking[one.entity, one.pieces, one.piece + 1].append(parts)
+            continue
+        real = [part for part in parts if part.start < part.end] or parts[:1]
+        start, end = min(part.start for part in real), max(part.end for part in real)
+        mentions.append(replace(parts[0], start=start, end=end, pieces=len(real)))
+    unmatched += [
+        (parts[-1].line, f"{entity}[{piece}/{pieces}] is missing")
+        for (entity, pieces, piece), begun in lacking.items()
+        for parts in begun
+    ]
     return mentions
 
 
