@@ -56,7 +56,11 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
             space_after=(*(True,) * 4, False, True, False, False, *(True,) * 5),
         )
     ]  # fmt: skip
-    counts = {"relations_of_other_types": 1, "annotations_of_other_kinds": 3}
+    counts = {
+        "relations_of_other_types": 1,
+        "annotations_of_other_kinds": 3,
+        "discontinuous_mentions": 1,
+    }
     if not given:
         counts["texts_without_annotations"] = 1
     assert corpus.ledger.counts == counts

@@ -144,8 +144,8 @@ FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
     "jsonl": lambda text, ledger: jsonl.read_rows(split_lines(text), "f", ledger=ledger),
     "gum": read_gum,
-    "conllu": lambda text, ledger: conllu.read_documents(
-        split_lines(text), "f", "f", "train", ledger
+    "conllu": lambda text, ledger: ledger.accept(
+        conllu.read_documents(split_lines(text), "f", "f", "train", ledger), "f"
     ),
     "clusters": lambda text, ledger: clusters.read_clusters(
         split_lines(text), "f", "f", "train", ledger

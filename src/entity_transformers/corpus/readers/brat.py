@@ -1,11 +1,12 @@
 """brat's standoff: a text (``NAME.txt``) and its annotations (``NAME.ann``).
 
 Every span (``T1  Person 0 4  Anna``) is a mention, one of several pieces from its first character
-to its last. Spans are of one chain that relations named Coref... (``R1  Coref Arg1:T1 Arg2:T2``) or
-equivalences (``*  Equiv T1 T2``) join; one that none names is a chain by itself. Relations of other
-names, and lines of other kinds (E, A, M, N, #), are passed over and counted. Chains have the lowest
-number of their spans. Words are those of `corpus.splitting`, cut where a span begins or ends inside
-one, and each line of the text is a sentence. Format: https://brat.nlplab.org/standoff.html.
+to its last, and counted. Spans are of one chain that relations named Coref... (``R1  Coref Arg1:T1
+Arg2:T2``) or equivalences (``*  Equiv T1 T2``) join; one that none names is a chain by itself.
+Relations of other names, and lines of other kinds (E, A, M, N, #), are passed over and counted.
+Chains have the lowest number of their spans. Words are those of `corpus.splitting`, cut where a
+span begins or ends inside one, and each line of the text is a sentence. Format:
+https://brat.nlplab.org/standoff.html.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ def make_document(
             if int(match[1]) in spans:
                 raise CorpusError(f"{where}: a second T{match[1]}: number it anew")
             spans[int(match[1])] = _read_span(text, match[2], match[3], where)
+            if ";" in match[2]:
+                ledger.counts["discontinuous_mentions"] += 1
         elif match := _RELATION.fullmatch(line):
             if match[1].lower().startswith("coref"):
                 joined.append((where, [match[2], match[3]]))

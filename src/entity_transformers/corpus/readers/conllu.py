@@ -125,8 +125,9 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     return (
         document
         for file in files
-        for document in read_documents(
-            open_lines(file.path), str(file.path), file.name, file.split, ledger
+        for document in ledger.accept(
+            read_documents(open_lines(file.path), str(file.path), file.name, file.split, ledger),
+            str(file.path),
         )
     )
 
@@ -134,13 +135,9 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 def read_documents(
     lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
-    """Documents of a file's lines; a bad one raises CorpusError or is written down."""
-    return ledger.accept(_read_documents(lines, source, name, split, ledger), source)
-
-
-def _read_documents(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
+    """Documents of a file's lines, nameless ones by ``name``; a bad one raises CorpusError or is
+    written down.
+    """
     numbers, empty = count(), True
     for block in split_documents(lines):
         empty = False
@@ -323,8 +320,8 @@ def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
 
 
 def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
-    """The mentions, pieces joined, in any order, and (line, message) of each
-    bracket without a partner, by line.
+    """The mentions, pieces joined, in any order, and (line, message) of each bracket without a
+    partner, by line.
 
     One stack per entity and piece, so that mentions may cross, and of one entity lie in one another
     (the inner one closes first). CorpusError for a cell that is no bracket expression.
