@@ -6,18 +6,18 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import Literal
 
 from entity_transformers.corpus.document import (
     CorpusError,
     Document,
     Mention,
     NamedEntity,
+    Span,
     reading_order,
 )
 from entity_transformers.corpus.ledger import Ledger
 
-Span = TypeVar("Span", Mention, NamedEntity)
 Nesting = Literal["outermost", "innermost", "drop"]
 
 
