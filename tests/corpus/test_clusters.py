@@ -53,10 +53,10 @@ def test_the_rows_of_each_tool_are_recognised_and_read(tmp_path: Path, tool: str
     assert document.sentence_starts == ((0, 2) if tool == "Lee et al." else (0,))
 
 
-def test_rows_without_a_name_are_parts_of_their_file(tmp_path: Path) -> None:
+def test_rows_without_a_name_are_numbered(tmp_path: Path) -> None:
     row = json.dumps(TOOLS["AllenNLP"]) + "\n"
     path = write(tmp_path / "book.jsonl", row + "\n" + row)
-    assert [d.id for d in read_corpus("clusters", path)] == ["book#0", "book#1"]
+    assert [d.id for d in read_corpus("clusters", path)] == ["book#0", "book-2#0"]
 
 
 def test_words_of_white_space_are_left_out_and_counted() -> None:

@@ -268,11 +268,11 @@ def test_tags_are_the_treebank_s_or_stand_for_universal_ones(
     assert document.tags == tags
 
 
-def test_documents_without_a_name_are_parts_of_their_file(tmp_path: Path) -> None:
+def test_documents_without_a_name_are_numbered(tmp_path: Path) -> None:
     text = conllu([("1", "a", "_")], "") + "# newdoc\n" + conllu([("1", "b", "_")], "")
     assert [(d.id, d.words) for d in read_text(tmp_path, text)] == [
         ("a#0", ("a",)),
-        ("a#1", ("b",)),
+        ("a-2#0", ("b",)),
     ]
 
 

@@ -11,6 +11,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import NamedTuple, TextIO
 
@@ -93,6 +94,11 @@ def find_split_files(root: Path, patterns: Sequence[str]) -> list[SplitFile]:
         SplitFile(file, name.with_suffix("").as_posix(), split)
         for file, name, split in zip(files, names, splits, strict=True)
     ]
+
+
+def number_names(name: str) -> Iterator[str]:
+    """Names for a file's documents without one: NAME, NAME-2, NAME-3, ..."""
+    return chain([name], (f"{name}-{number}" for number in count(2)))
 
 
 def is_archive(path: Path) -> bool:

@@ -16,14 +16,14 @@ not read. Chains have the number of their cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, count
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.files import find_split_files, open_lines, shown
+from entity_transformers.corpus.files import find_split_files, number_names, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Match, Reader
 from entity_transformers.corpus.readers.jsonl import (
@@ -70,9 +70,7 @@ class Row(BaseModel):
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file, or of a folder's files by path. A document without a name of its own has
-    its file's, and the number of its row as its part.
-    """
+    """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
     files = find_split_files(path, PATTERNS)
     return (
         document
@@ -87,15 +85,14 @@ def read_clusters(
     lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
     """Documents of a file's lines; a bad row raises CorpusError or is written down."""
-    numbers = count()
+    names = number_names(name)
 
     def parse(values: Mapping[str, Any], where: str) -> Document:
-        number = next(numbers)
+        nameless = next(names)
         row = _check(values, where)
         named = next((str(one) for key in _NAMES if (one := getattr(row, key)) is not None), "")
         found = _read_text(row, where) if row.text is not None else _read_words(row, where, ledger)
-        about = {"name": named or name, "part": 0 if named else number, "split": row.split}
-        return parse_row({**about, **found}, where)
+        return parse_row({"name": named or nameless, "split": row.split, **found}, where)
 
     return read_rows(lines, source, split, ledger, parse)
 

@@ -33,6 +33,7 @@ from entity_transformers.corpus.files import (
     find_split_files,
     first_line,
     is_html,
+    number_names,
     open_lines,
     shown,
 )
@@ -118,9 +119,7 @@ class Block:
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file, or of a folder's files by path. A document without a name of its own has
-    its file's, and a number as its part.
-    """
+    """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
     files = find_split_files(path, _PATTERNS)
     return (
         document
@@ -138,33 +137,31 @@ def read_documents(
     """Documents of a file's lines, nameless ones by ``name``; a bad one raises CorpusError or is
     written down.
     """
-    numbers, empty = count(), True
+    names, empty = number_names(name), True
     for block in split_documents(lines):
         empty = False
         where = label = f"{source}, line {block.first}"
         try:
             check_text(block.name, where)
-            own, part = (block.name, 0) if block.name else (name, next(numbers))
-            label = f"{own}#{part}"
-            if ledger.admits(own, part):
+            own = block.name or next(names)
+            label = f"{own}#0"
+            if ledger.admits(own, 0):
                 table = read_table(block, source)
                 if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
                     message = "most words are _: a blanked text, expected its words: leave it out"
                     raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
-                yield make_document(table, own, part, split, read_mentions(table, ledger))
+                yield make_document(table, own, split, read_mentions(table, ledger))
         except CorpusError as error:
             ledger.reject(label, error)
     if empty:
         raise CorpusError(f"{source}: no words in this file, expected CoNLL-U: remove it")
 
 
-def make_document(
-    table: Table, name: str, part: int, split: str, mentions: tuple[Mention, ...]
-) -> Document:
+def make_document(table: Table, name: str, split: str, mentions: tuple[Mention, ...]) -> Document:
     """The document of a table's words and these mentions."""
     return Document(
         name=name,
-        part=part,
+        part=0,
         split=split,
         genre="",
         words=tuple(table.words),

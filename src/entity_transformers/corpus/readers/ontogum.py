@@ -128,7 +128,7 @@ def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledg
     entities = [NamedEntity(one.start, one.end, one.label) for one in named]
     parts = name.split("_")
     return replace(
-        conllu.make_document(dep, name, 0, split, read_mentions(chains, ledger)),
+        conllu.make_document(dep, name, split, read_mentions(chains, ledger)),
         genre=parts[1] if len(parts) > 2 else "",  # bio of GUM_bio_byron
         tags=tuple(dep.tags),
         named_entities=flatten_entities(entities, ledger),
