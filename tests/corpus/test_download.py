@@ -158,7 +158,7 @@ def test_local_files_and_wrong_paths(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with refused(r"empty: no file matches .*is this the folder of lit"):
         locate("litbank", tmp_path / "empty", tmp_path)
-    with refused(r"kind of corpus is 'conll', expected one of jsonl, lam"):
+    with refused(r"kind of corpus is 'conll', expected one of .*jsonl, lam"):
         locate("conll", path, tmp_path)
     with refused(r"jsonl: nothing to download, expected one of .*: give"):
         locate("jsonl", None, tmp_path)

@@ -24,7 +24,15 @@ from hypothesis import strategies as st
 from entity_transformers.corpus import conll2012
 from entity_transformers.corpus.document import CorpusError, Document, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger, Policy
-from entity_transformers.corpus.readers import jsonl, lambada, read_corpus
+from entity_transformers.corpus.readers import (
+    booknlp,
+    brat,
+    clusters,
+    conllu,
+    jsonl,
+    lambada,
+    read_corpus,
+)
 from entity_transformers.corpus.readers.ontogum import make_document, read_table
 from entity_transformers.corpus.statistics import describe
 
@@ -40,6 +48,23 @@ NASTY = [
     '{"words": ["a"]}\n', "x" * 2000,
 ]  # fmt: skip
 
+COREFUD = (
+    "# newdoc id = d\n# global.Entity = eid-etype-head-other\n"
+    "1\ta\t_\tNOUN\tNN\t_\t_\t_\t_\tEntity=(e1[1/2]-x-1-)\n"
+    "1.1\t_\t_\t_\t_\t_\t_\t_\t_\tEntity=(e2-x-1-\n"
+    "2\tb\t_\tNOUN\tNN\t_\t_\t_\t_\tEntity=(e1[2/2]-x-1-)e2)\n\n"
+)
+CLUSTERS = [
+    '{"tokens": ["a", " ", "b"], "clusters": [[[0, 0], [1, 2]]]}\n',
+    '{"text": "a b.", "clusters": [[[0, 1]], [[0, 3]]], "clusters_strings": [["a"], ["a b"]]}\n',
+]
+BOOK = (
+    "token_ID_within_document\tsentence_ID\tbyte_onset\tbyte_offset\tword\tfine_POS_tag\n"
+    "0\t0\t0\t1\ta\tNN\n1\t1\t2\t3\tb\tNN\n"
+    "#ENTITIES\nCOREF\tstart_token\tend_token\tprop\tcat\n0\t0\t0\tPROP\tPER\n-1\t0\t1\tNOM\t\n"
+)
+BRAT = "a b.\nc"
+ANNOTATIONS = "T1\tX 0 1\ta\nT2\tX 2 3;5 6\tb c\nR1\tCoref Arg1:T1 Arg2:T2\n*\tEquiv T1 T2\n"
 CHAINS = "coref/ontogum/conllu"
 Edits = list[tuple[str, float, float, str]]
 """Kind, place and size as fractions, and new text."""
@@ -97,6 +122,17 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
         ledger.reject("f", error)
 
 
+def read_book(text: str, ledger: Ledger) -> Iterator[Document]:
+    """Both files from one text, cut in two at a line of its own."""
+    files = map(split_lines, text.partition("#ENTITIES\n")[::2])
+    yield booknlp.read_book(*files, "f.tokens", "f", "train", ledger)
+
+
+def read_brat(text: str, ledger: Ledger) -> Iterator[Document]:
+    """Annotations of a text that stays as it is."""
+    yield brat.make_document(BRAT, split_lines(text), "f.ann", "f", "train", ledger)
+
+
 def lambada_of(text: Any) -> Any:
     def read(passages: str, ledger: Ledger) -> Iterator[Document]:
         return ledger.accept(lambada.make_documents(split_lines(passages), "f", text, "test"), "f")
@@ -108,6 +144,14 @@ FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
     "jsonl": lambda text, ledger: jsonl.read_rows(split_lines(text), "f", ledger=ledger),
     "gum": read_gum,
+    "conllu": lambda text, ledger: ledger.accept(
+        conllu.read_documents(split_lines(text), "f", "f", "train", ledger), "f"
+    ),
+    "clusters": lambda text, ledger: clusters.read_clusters(
+        split_lines(text), "f", "f", "train", ledger
+    ),
+    "booknlp": lambda text, ledger: ledger.accept(read_book(text, ledger), "f"),
+    "brat": lambda text, ledger: ledger.accept(read_brat(text, ledger), "f"),
     "original": lambada_of("original"),
     "openai": lambada_of("openai"),
 }
@@ -139,6 +183,10 @@ def real_texts(shared_data: Path) -> dict[str, list[str]]:
         "conll": rows,
         "gum": ["#CHAINS\n".join(heads)],
         "jsonl": [json.dumps(to_row(document)) + "\n" for document in documents],
+        "conllu": [COREFUD, COREFUD * 2],
+        "clusters": CLUSTERS,
+        "booknlp": [BOOK],
+        "brat": [ANNOTATIONS],
         "original": [cut("lambada/lambada_test_plain_text.txt", 3)],
         "openai": [cut("lambada/lambada_test.jsonl", 3)],
     }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.document import CorpusError, Document, Mention, NamedEntity
 from entity_transformers.corpus.held_out import hold_out
 
 
@@ -80,13 +80,33 @@ def test_the_end_of_a_long_text_is_in_five_parts(words: int, parts: int) -> None
     assert min(sizes) >= 195
 
 
-def test_a_document_with_chains_is_never_cut() -> None:
+def test_a_document_with_chains_is_cut_only_where_there_are_too_few() -> None:
     text = [replace(make(f"d{i}", 20), mentions=(Mention(0, 1, 1),)) for i in range(3)]
     held = hold_out([*text, make("other", 1, split="test2")], ["dev", "test"])
     assert sorted(one.split for one in held) == ["dev", "test", "test2", "train"]
     assert all(len(one.words) == 100 for one in held[:3])
-    with pytest.raises(CorpusError, match=r"train has 2 document\(s\), expected more than 2"):
-        hold_out(text[:2], ["dev", "test"])
+    held = hold_out(text[:2], ["dev", "test"])
+    assert [(one.split, len(one.words)) for one in held] == [
+        ("train", 100), ("train", 80), ("dev", 10), ("test", 10),
+    ]  # fmt: skip
+
+
+def test_what_is_annotated_stays_with_its_words_and_no_mention_is_cut() -> None:
+    """The last two sentences would be test, but the first of them is inside a mention."""
+    spans = (Mention(0, 1, 1), Mention(182, 192, 2), Mention(195, 196, 1))
+    named = (NamedEntity(0, 1, "A"), NamedEntity(196, 198, "B"))
+    book = make("book", 40)
+    tags = tuple(f"T{word}" for word in book.words)
+    [train, dev, test] = hold_out(
+        [replace(book, mentions=spans, tags=tags, named_entities=named)], ["dev", "test"]
+    )
+    assert [len(one.words) for one in (train, dev, test)] == [175, 5, 20]
+    for one in (train, dev, test):
+        assert one.tags == tuple(f"T{word}" for word in one.words)
+    assert (train.mentions, dev.mentions) == (spans[:1], ())
+    assert test.mentions == (Mention(2, 12, 2), Mention(15, 16, 1))
+    assert (train.named_entities, dev.named_entities) == (named[:1], ())
+    assert test.named_entities == (NamedEntity(16, 18, "B"),)
 
 
 def test_a_text_without_a_sentence_near_its_end_is_refused() -> None:

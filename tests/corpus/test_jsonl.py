@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from conll_files import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
 from entity_transformers.corpus.document import Document, Mention, NamedEntity, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
@@ -64,6 +67,13 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     [document] = read_rows([json.dumps(more)], "f", split="dev")
     assert document.split == "dev"
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
+
+
+def test_a_row_without_a_split_has_that_of_its_path(tmp_path: Path) -> None:
+    for path in ("dev/a.jsonl", "dev/test.jsonl", "more/b.jsonl.gz"):
+        write(tmp_path / path, json.dumps({"name": path, "words": ["a"]}) + "\n")
+    found = {document.name: document.split for document in read_corpus("jsonl", tmp_path)}
+    assert found == {"dev/a.jsonl": "dev", "dev/test.jsonl": "test", "more/b.jsonl.gz": "train"}
 
 
 def test_a_list_of_bad_values_is_refused_at_the_first() -> None:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeVar
 
 from entity_transformers.corpus.document import (
@@ -147,7 +147,7 @@ def _parse(block: Block, name: str, part: int, split: str) -> Document:
     tags = block.at(5, restore_tags, [row[4] for row in rows])
     chains = [(word, row[-1]) for word, row in enumerate(rows) if row[-1] not in ("-", "", "_")]
     column = "coreference (the last)"
-    mentions, unmatched = block.at(column, partial(match_chains, separator="|"), chains)
+    mentions, unmatched = block.at(column, match_chains, chains)
     if unmatched:
         raise block.fault(unmatched[0].word, str(unmatched[0]), column)
     genre = name.partition("/")[0] if "/" in name else ""
@@ -207,23 +207,18 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
 
 
 @lru_cache(1 << 16)
-def parse_chain_cell(cell: str, separator: str | None) -> tuple[Bracket, ...]:
-    """The brackets of one word in the order they are written; ``separator`` None: none between them
-    (OntoGUM). ValueError where anything is left over.
-    """
-    pieces = cell.split(separator) if separator else [m[0] for m in _BRACKET.finditer(cell)]
-    found = [match for piece in pieces if (match := _BRACKET.fullmatch(piece))]
-    whole = (separator or "").join(match[0] for match in found)
-    if whole != cell or not all(match[1] or match[3] for match in found):
+def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
+    """The brackets of one word in the order they are written. ValueError for anything else."""
+    found = [match for piece in cell.split("|") if (match := _BRACKET.fullmatch(piece))]
+    if len(found) <= cell.count("|") or not all(match[1] or match[3] for match in found):
         raise ValueError(
-            f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by"
-            f" {separator or 'nothing'}"
+            f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by |"
         )
     return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
 
 
 def match_chains(
-    cells: Iterable[tuple[int, str]], separator: str | None
+    cells: Iterable[tuple[int, str]],
 ) -> tuple[list[Mention], list[WordError]]:
     """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
 
@@ -235,7 +230,7 @@ def match_chains(
     unmatched: list[WordError] = []
     for word, cell in cells:
         try:
-            brackets = parse_chain_cell(cell, separator)
+            brackets = parse_chain_cell(cell)
         except ValueError as error:
             raise WordError(word, str(error)) from None
         for opens, chain, closes in brackets:

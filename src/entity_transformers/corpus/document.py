@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from entity_transformers.artifacts import check
 
@@ -56,6 +56,9 @@ class NamedEntity:
     start: int
     end: int
     label: str
+
+
+Span = TypeVar("Span", Mention, NamedEntity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +168,29 @@ class Documents(Sequence[Document]):
 
 
 def slice_document(document: Document, start: int, end: int, copy: int = 0) -> Document:
-    """The words ``[start, end)``; a ``copy`` other than 0 gets a name of its own. CorpusError for a
-    document with chains, tags or named entities, of which some would be lost.
+    """The words ``[start, end)`` and what is annotated inside; a ``copy`` other than 0 gets a name
+    of its own.
     """
-    _check(document, "has text of an evaluation set inside: leave it out (corpus.exclude)")
     inside = (place - start for place in document.sentence_starts if start < place < end)
-    spaces = document.space_after
+    tags, spaces, entities = document.tags, document.space_after, document.named_entities
     return replace(
         document,
         name=document.name if copy == 0 else f"{document.name} ({copy + 1})",
         words=document.words[start:end],
         sentence_starts=(0, *inside),
+        mentions=_slice_spans(document.mentions, start, end),
+        tags=None if tags is None else tags[start:end],
         space_after=None if spaces is None else spaces[start:end],
+        named_entities=None if entities is None else _slice_spans(entities, start, end),
+    )
+
+
+def _slice_spans(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...]:
+    """The spans inside, by the words of the slice."""
+    return tuple(
+        replace(span, start=span.start - start, end=span.end - start)
+        for span in spans
+        if start <= span.start and span.end <= end
     )
 
 
@@ -194,7 +208,7 @@ def _join(parts: list[Document]) -> Document:
     spaces: list[bool] = []
     starts: list[int] = []
     for part in parts:
-        _check(part, "can't be joined with other parts: set corpus.unit to chapter")
+        check_plain(part, "can't be joined with other parts: set corpus.unit to chapter")
         starts += [len(words) + start for start in part.sentence_starts]
         words += part.words
         spaces += part.space_after or ()
@@ -207,6 +221,7 @@ def _join(parts: list[Document]) -> Document:
     )
 
 
-def _check(document: Document, fault: str) -> None:
+def check_plain(document: Document, fault: str) -> None:
+    """CorpusError with this fault for a document with chains, tags or named entities."""
     if document.mentions or document.tags or document.named_entities:
         raise CorpusError(f"{document.id}: a document with chains, tags or named entities {fault}")

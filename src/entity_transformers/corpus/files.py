@@ -11,8 +11,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from entity_transformers.corpus.document import CorpusError, Split
 
@@ -66,6 +67,38 @@ def find_packed(folder: Path, ending: str) -> dict[str, Path]:
 def find_files(root: Path, patterns: Iterable[str]) -> list[Path]:
     """Files below a folder that match any pattern, each once, sorted by path."""
     return sorted({path for pattern in patterns for path in root.rglob(pattern) if path.is_file()})
+
+
+class SplitFile(NamedTuple):
+    """A file of a corpus, its path below it without endings, and the split that the path names."""
+
+    path: Path
+    name: str
+    split: Split
+
+
+def find_split_files(root: Path, patterns: Sequence[str]) -> list[SplitFile]:
+    """The file ``root``, or those of a folder that match any pattern, sorted by path; CorpusError
+    where none does.
+    """
+    files = [root] if root.is_file() else find_files(root, patterns)
+    if not files:
+        raise CorpusError(
+            f"{root}: no file matches {', '.join(patterns)}: give a file or a folder of them"
+            " (corpus.path)"
+        )
+    places = [PurePath(root.name) if root.is_file() else file.relative_to(root) for file in files]
+    names = [place.with_name(place.name.removesuffix(".gz") or "gz") for place in places]
+    splits = map(split_from_path, places)
+    return [
+        SplitFile(file, name.with_suffix("").as_posix(), split)
+        for file, name, split in zip(files, names, splits, strict=True)
+    ]
+
+
+def number_names(name: str) -> Iterator[str]:
+    """Names for a file's documents without one: NAME, NAME-2, NAME-3, ..."""
+    return chain([name], (f"{name}-{number}" for number in count(2)))
 
 
 def is_archive(path: Path) -> bool:

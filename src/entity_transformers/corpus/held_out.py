@@ -21,16 +21,16 @@ def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Do
     """The documents, of which a twentieth of train is now of each ``missing`` split, and at least
     `FEWEST` documents where train keeps most.
 
-    At least ``SHARE`` documents, or any with chains, tags or named entities, stay whole and are
-    drawn by a digest of their names. Fewer plain ones, or plain chapters of one book, are one text,
-    whose end is cut off, and in parts, at starts of sentences. CorpusError for what is too short
-    for that.
+    At least ``SHARE`` documents stay whole and are drawn by a digest of their names, and so do
+    fewer with chains, tags or named entities, where each split can have one. Others, as chapters of
+    one book, are one text, whose end is cut off, and in parts, at starts of sentences that are
+    inside no mention. CorpusError for what is too short for that.
     """
     train = [document for document in documents if document.split == "train"]
     others = [document for document in documents if document.split != "train"]
     plain = not any(one.mentions or one.tags or one.named_entities for one in train)
-    few = len(train) < SHARE or len({one.name for one in train}) <= len(missing)
-    held = _cut(train, missing) if plain and few else _draw(train, missing)
+    few = len({one.name for one in train}) <= len(missing) or (plain and len(train) < SHARE)
+    held = _cut(train, missing) if few else _draw(train, missing)
     return [*held, *others]
 
 
@@ -41,11 +41,6 @@ def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]
         return hashlib.sha256(name.encode(errors="replace")).digest()
 
     names = sorted({one.name for one in train}, key=digest)
-    if len(names) <= len(missing):
-        raise CorpusError(
-            f"train has {len(names)} document(s), expected more than {len(missing)}, of which"
-            f" {' and '.join(missing)} could take one each: give more, or a key split to each row"
-        )
     share = max(1, round(len(names) / SHARE))
     if 2 * FEWEST * len(missing) < len(names):
         share = max(share, FEWEST)
@@ -64,7 +59,8 @@ def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
     left = list(train)
     found: list[Document] = []
     for index, split in enumerate(reversed(missing)):
-        left, tail = _split_at(left, words - (index + 1) * max(words // SHARE, enough))
+        share, size = max(words // SHARE, enough), sum(len(one.words) for one in left)
+        left, tail = _split_at(left, min(words - (index + 1) * share, size - share // 2))
         if not left or not tail:
             raise CorpusError(
                 f"a text of {words} words in which no sentence begins near its end, expected one"
@@ -91,12 +87,19 @@ def _divide(text: list[Document]) -> list[Document]:
 
 
 def _split_at(text: Sequence[Document], wanted: int) -> tuple[list[Document], list[Document]]:
-    """The text before and after the last start of a sentence among its first ``wanted`` words."""
+    """The text before and after the last start of a sentence among its first ``wanted`` words that
+    is inside no mention or named entity.
+    """
     before, after = list[Document](), list[Document]()
     for document in text:
-        size, starts = len(document.words), document.sentence_starts
-        cut = size if wanted >= size else starts[bisect_right(starts, wanted) - 1]
-        cut = 0 if wanted <= 0 else cut
+        size, cut = len(document.words), 0
+        if wanted >= size:
+            cut = size
+        elif wanted > 0:
+            starts = document.sentence_starts[: bisect_right(document.sentence_starts, wanted)]
+            spans = [(one.start, one.end) for one in document.mentions]
+            spans += [(one.start, one.end) for one in document.named_entities or ()]
+            cut = next(at for at in reversed(starts) if not any(a < at < b for a, b in spans))
         if cut:
             before.append(slice_document(document, 0, cut))
         if cut < size:

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Mention,
+    NamedEntity,
+    Span,
+    reading_order,
+)
+from entity_transformers.corpus.ledger import Ledger
 
 Nesting = Literal["outermost", "innermost", "drop"]
 
@@ -56,26 +64,38 @@ def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
     parents: dict[int, int] = {}
     spans: dict[tuple[int, int], int] = {}
     for start, end, chain in ((m.start, m.end, m.chain) for m in mentions):
-        _join(parents, chain, spans.setdefault((start, end), chain))
-    merged = [Mention(start, end, _root(parents, chain)) for (start, end), chain in spans.items()]
+        join(parents, chain, spans.setdefault((start, end), chain))
+    merged = [
+        Mention(start, end, find_chain(parents, chain)) for (start, end), chain in spans.items()
+    ]
     merged.sort(key=reading_order)
     return merged, sum(chain != parent for chain, parent in parents.items())
 
 
-def _root(parents: dict[int, int], chain: int) -> int:
+def find_chain(parents: dict[int, int], chain: int) -> int:
+    """The smallest of the chains that a chain was joined with."""
     while parents[chain] != chain:
         parents[chain] = chain = parents[parents[chain]]
     return chain
 
 
-def _join(parents: dict[int, int], first: int, second: int) -> None:
+def join(parents: dict[int, int], first: int, second: int) -> None:
+    """Make two chains one, for `find_chain`."""
     parents.setdefault(first, first)
-    one, other = _root(parents, first), _root(parents, second)
+    one, other = find_chain(parents, first), find_chain(parents, second)
     parents[max(one, other)] = min(one, other)
 
 
-def _first_of_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
-    kept: list[Mention] = []
+def flatten_entities(entities: Iterable[NamedEntity], ledger: Ledger) -> tuple[NamedEntity, ...]:
+    """The outermost of nested named entities; the others are counted in the ledger."""
+    found = sorted(entities, key=lambda entity: (entity.start, -entity.end))
+    kept = _first_of_overlapping(found)
+    ledger.counts["named_entities_inside_others"] += len(found) - len(kept)
+    return tuple(kept)
+
+
+def _first_of_overlapping(mentions: Iterable[Span]) -> list[Span]:
+    kept: list[Span] = []
     for mention in mentions:
         if not kept or mention.start >= kept[-1].end:
             kept.append(mention)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from entity_transformers.corpus.alignment import spaced_words
-from entity_transformers.corpus.document import CorpusError, Document, slice_document
+from entity_transformers.corpus.document import CorpusError, Document, check_plain, slice_document
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +62,8 @@ class Overlap:
         passages = sorted(self._find_passages(document))
         if not passages:
             return [document]
+        fault = "has text of an evaluation set inside: leave it out (corpus.exclude)"
+        check_plain(document, fault)  # some of what is annotated would be lost
         pieces = spaced_words(document, "natural")
         spans = [match.span() for match in _WORD.finditer("".join(pieces))]
         ends = list(accumulate(map(len, pieces)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 Pieces = tuple[tuple[str, ...], tuple[bool, ...]]
 """Words, and for each whether a space follows."""
@@ -39,6 +41,53 @@ class WordSplitter:
                 words += found[0]
                 spaces += found[1]
         return words, spaces, starts
+
+
+class Annotated(NamedTuple):
+    """The words of a text, whether a space follows each, the first words of its lines, spans of
+    characters as spans of words, and how many words were cut for them.
+    """
+
+    words: list[str]
+    spaces: list[bool]
+    starts: list[int]
+    spans: list[tuple[int, int]]
+    cuts: int
+
+
+def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
+    """Words of a text whose spans of characters, [start, end), are known: a word is cut where a
+    span begins or ends inside it. A span of spaces alone becomes an empty one.
+    """
+    lines = [" ".join(line.split()) for line in text.split("\n")]
+    words, _, firsts = _splitter().split(filter(None, lines))
+    whole: list[tuple[int, int]] = []
+    end = 0
+    for word in words:
+        start = text.index(word, end)  # only white space is between
+        end = start + len(word)
+        whole.append((start, end))
+    edges = sorted({edge for span in spans for edge in span})
+    places = [
+        place
+        for low, high in whole
+        for place in pairwise(
+            [low, *edges[bisect_right(edges, low) : bisect_left(edges, high)], high]
+        )
+    ]
+    lows, highs = [low for low, _ in places], [high for _, high in places]
+    return Annotated(
+        words=[text[low:high] for low, high in places],
+        spaces=[low > high for low, high in zip([*lows[1:], len(text) + 1], highs, strict=False)],
+        starts=[bisect_left(lows, whole[first][0]) for first in firsts],
+        spans=[(bisect_left(lows, start), bisect_right(highs, end)) for start, end in spans],
+        cuts=len(places) - len(whole),
+    )
+
+
+@cache
+def _splitter() -> WordSplitter:
+    return WordSplitter()
 
 
 @cache

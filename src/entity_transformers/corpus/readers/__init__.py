@@ -3,8 +3,9 @@ and read, which splits it has, and where it comes from when no path is given.
 
 Readers are discovered automatically: put the module, which defines ``READER``, in this folder. It
 loads nothing large when it is imported. What readers share is one folder up: `files` (untrusted
-files, which of them, which split), `ledger` (what is left out, and why), `brackets`, `conll2012`
-and `conllu` (rows), `sources` (what is downloaded).
+files, which of them, which split), `ledger` (what is left out, and why), `conll2012` (rows),
+`splitting` (words of running text), `sources` (what is downloaded); other modules here have a
+format's own parts, as `conllu` those of `ontogum` and `jsonl` the rows of `clusters`.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ A row needs ``name`` and ``words``; everything else has a default: {"name": "let
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -27,20 +28,20 @@ from entity_transformers.corpus.document import (
 from entity_transformers.corpus.files import (
     check_text,
     find_files,
+    find_split_files,
     first_line,
     is_html,
     open_lines,
     shown,
-    split_from_path,
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.readers.lambada import is_row
 from entity_transformers.corpus.sources import Dataset
 
 LONGEST_ROW = 100_000_000
 """Characters of a row, which holds a whole document."""
-_PATTERNS = ("*.jsonl", "*.jsonl.gz")
+PATTERNS = ("*.jsonl", "*.jsonl.gz")
+_CLUSTERS = re.compile(r'(?<!\\)"(?:predicted_)?clusters(?:_token_offsets)?"\s*:')
 
 Index = Annotated[int, Field(ge=0)]
 Flag = Annotated[int, Field(ge=0, le=1)] | bool
@@ -104,31 +105,37 @@ class Row(BaseModel):
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file or folder, by path; a file's name is the split of rows without one."""
-    files = [path] if path.is_file() else find_files(path, _PATTERNS)
-    if not files:
-        raise CorpusError(
-            f"{path}: no file matches *.jsonl: give a file or a folder of them (corpus.path)"
-        )
+    """Documents of a file or folder, by path; the path names the split of rows without one."""
+    files = find_split_files(path, PATTERNS)
     return (
         document
         for file in files
         for document in read_rows(
-            open_lines(file, LONGEST_ROW), str(file), split_from_path(PurePath(file.name)), ledger
+            open_lines(file.path, LONGEST_ROW), str(file.path), file.split, ledger
         )
     )
 
 
 def read_rows(
-    lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
+    lines: Iterable[str],
+    source: str,
+    split: str = "train",
+    ledger: Ledger | None = None,
+    parse: Callable[[Mapping[str, Any], str], Document] | None = None,
 ) -> Iterator[Document]:
-    """Documents of a file's lines; a bad row raises CorpusError or is written down."""
+    """Documents of a file's lines, by ``parse`` of a JSON object and its place (`parse_row`); a bad
+    row raises CorpusError or is written down.
+    """
     ledger = ledger or Ledger()
-    return ledger.accept(_read_lines(lines, source, split, ledger), source)
+    return ledger.accept(_read_lines(lines, source, split, ledger, parse or parse_row), source)
 
 
 def _read_lines(
-    lines: Iterable[str], source: str, split: str, ledger: Ledger
+    lines: Iterable[str],
+    source: str,
+    split: str,
+    ledger: Ledger,
+    parse: Callable[[Mapping[str, Any], str], Document],
 ) -> Iterator[Document]:
     empty = True
     for number, line in enumerate(lines, 1):
@@ -138,7 +145,7 @@ def _read_lines(
         where = f"{source}, line {number}"
         try:
             check_text(line, where, LONGEST_ROW)
-            document = parse_row({"split": split, **_parse(line, where)}, where)
+            document = parse({"split": split, **_parse(line, where)}, where)
             if ledger.admits(document.name, document.part):
                 yield document
         except CorpusError as error:
@@ -169,7 +176,7 @@ def parse_row(values: Mapping[str, Any], where: str) -> Document:
     try:
         row = Row.model_validate(values)
     except ValidationError as error:
-        raise CorpusError(f"{where}, {_describe(error)}") from None
+        raise CorpusError(f"{where}, {describe_fault(error)}") from None
     labels = [label for *_, label in row.named_entities or []]
     texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
     check_text("".join(texts), where, LONGEST_ROW)
@@ -182,7 +189,7 @@ def parse_row(values: Mapping[str, Any], where: str) -> Document:
     )
 
 
-def _describe(error: ValidationError) -> str:
+def describe_fault(error: ValidationError) -> str:
     """The first fault: key and place in its list, value, and what is expected."""
     first = error.errors(include_url=False)[0]
     if not first["loc"]:
@@ -193,17 +200,34 @@ def _describe(error: ValidationError) -> str:
     return f"{place}: {value}{first['msg']}"
 
 
-def recognise(path: Path) -> Match | None:
-    """By a first line that begins as a JSON object does and is no row of LAMBADA."""
-    if path.is_dir():
-        found = find_files(path, _PATTERNS)
-        if found and not is_row(first_line(found[0])):
-            return Match(Evidence.NAME, f"it holds {found[0].name}")
-        return None
-    first = first_line(path)
-    if first.lstrip().startswith("{") and not is_row(first):
-        return Match(Evidence.CONTENT, "it begins with a JSON object")
+def tell_row(line: str) -> str:
+    """The format of JSON lines by the first one: clusters by its keys, lambada where it has a text
+    and none of ours, else jsonl; "" for a line that begins no object.
+    """
+    if not line.lstrip().startswith("{"):
+        return ""
+    if _CLUSTERS.search(line):  # the line may be cut
+        return "clusters"
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return "jsonl"
+    return "lambada" if "text" in row and row.keys().isdisjoint(KEYS) else "jsonl"
+
+
+def recognise_rows(path: Path, format: str, why: str) -> Match | None:
+    """By the first row of a file, or of a folder's first file."""
+    if not path.is_dir():
+        return Match(Evidence.CONTENT, why) if tell_row(first_line(path)) == format else None
+    found = find_files(path, PATTERNS)
+    if found and (tell_row(first_line(found[0])) or "jsonl") == format:
+        return Match(Evidence.NAME, f"it holds {found[0].name}")
     return None
+
+
+def recognise(path: Path) -> Match | None:
+    """By a first line that begins as a JSON object does and is of no other format."""
+    return recognise_rows(path, "jsonl", "it begins with a JSON object")
 
 
 READER = Reader(
@@ -212,5 +236,5 @@ READER = Reader(
     read=read,
     recognise=recognise,
     splits=SPLITS,
-    data=(Dataset("jsonl", patterns=tuple(f"**/{pattern}" for pattern in _PATTERNS)),),
+    data=(Dataset("jsonl", patterns=tuple(f"**/{pattern}" for pattern in PATTERNS)),),
 )

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from entity_transformers.corpus.document import KEYS, CorpusError, Document, Split
+from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.files import (
     check_lines,
     check_text,
-    find_files,
-    first_line,
     is_html,
     open_lines,
     shown,
@@ -25,6 +23,7 @@ from entity_transformers.corpus.files import (
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.readers.jsonl import recognise_rows
 from entity_transformers.corpus.sources import RAW, pinned
 
 Text = Literal["original", "openai"]
@@ -135,26 +134,12 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 
 def recognise(path: Path) -> Match | None:
     """OpenAI's text by its rows, the original, which is running text, by its name."""
-    if path.is_dir():
-        found = find_files(path, ("*.jsonl", "*.jsonl.gz"))
-        if found and is_row(first_line(found[0])):
-            return Match(Evidence.NAME, f"it holds {found[0].name}, whose rows have a text alone")
-        return None
-    if is_row(first_line(path)):
-        return Match(Evidence.CONTENT, "its rows have a text and none of the keys of jsonl")
+    if match := recognise_rows(path, "lambada", "its rows have a text and none of jsonl's keys"):
+        return match
     name = path.name.lower().removesuffix(".gz")
-    if name.startswith("lambada") and name.endswith(".txt"):
+    if path.is_file() and name.startswith("lambada") and name.endswith(".txt"):
         return Match(Evidence.NAME, "a file lambada*.txt")
     return None
-
-
-def is_row(line: str) -> bool:
-    """Whether a line is a JSON object with a ``text`` and none of our keys: OpenAI's text."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(row, dict) and "text" in row and row.keys().isdisjoint(KEYS)
 
 
 READER = Reader(

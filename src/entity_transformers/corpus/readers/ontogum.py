@@ -4,41 +4,25 @@ from ``coref/ontogum/conllu/``.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from entity_transformers.corpus.conll2012 import match_chains
-from entity_transformers.corpus.document import (
-    SPLITS,
-    CorpusError,
-    Document,
-    Mention,
-    NamedEntity,
-    Split,
-    WordError,
-)
-from entity_transformers.corpus.files import (
-    check_lines,
-    find_packed,
-    find_root,
-    is_html,
-    open_lines,
-    shown,
-)
+from entity_transformers.corpus.document import SPLITS, CorpusError, Document, NamedEntity, Split
+from entity_transformers.corpus.files import find_packed, find_root, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.mentions import flatten_entities
+from entity_transformers.corpus.readers import Evidence, Match, Reader, conllu
+from entity_transformers.corpus.readers.conllu import (
+    Table,
+    match_brackets,
+    read_mentions,
+    split_documents,
+)
 from entity_transformers.corpus.sources import RAW, pinned
 
 _LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
-_OPENING = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
-_COLUMNS = 10
-_ID = re.compile(r"([0-9]{1,6})(-[0-9]{1,6}|\.[0-9]{1,6})?")
-"""Of a word (3), of a joined form (3-4) or of a word that is not in the text (3.1)."""
-_ENTITY = re.compile(r"(?:^|\|)Entity=([^|]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +33,6 @@ class TypedMention:
     end: int
     label: str
     minspan: tuple[int, ...]
-
-
-@dataclass
-class Table:
-    """The words of a CoNLL-U document, their line numbers, and the non-empty ``Entity`` cells."""
-
-    source: str
-    name: str = ""
-    entity_fields: tuple[str, ...] = ()
-    words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    space_after: list[bool] = field(default_factory=list)
-    sentence_starts: list[int] = field(default_factory=list)
-    entities: list[tuple[int, str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-    def fault(self, word: int, message: str, column: int) -> CorpusError:
-        """The error at a word's row."""
-        return CorpusError(f"{self.source}, line {self.lines[word]}, column {column}: {message}")
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Document]:
@@ -91,14 +56,14 @@ def _read_files(
         if not ledger.admits(name):
             continue
         try:
-            dep = read_table(list(open_lines(path)), str(path))
+            dep = read_table(open_lines(path), str(path))
             check_text(name, dep)
             if name not in layer or name not in splits:
                 what = "chains in coref/ontogum" if name not in layer else "split in splits.md"
                 raise CorpusError(
                     f"{path}: {name} has no {what}: add it, or name it in corpus.exclude"
                 )
-            chains = read_table(list(open_lines(layer[name])), str(layer[name]))
+            chains = read_table(open_lines(layer[name]), str(layer[name]))
             yield make_document(name, splits[name], dep, chains, ledger)
         except CorpusError as error:
             ledger.reject(f"{name}#0", error)
@@ -129,8 +94,17 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
     return splits
 
 
+def read_table(lines: Iterable[str], source: str) -> Table:
+    """The table of the only document of a file."""
+    blocks = list(split_documents(lines))
+    if len(blocks) != 1:
+        names = " and ".join(shown(block.name) for block in blocks) or "no document"
+        raise CorpusError(f"{source}: it holds {names}, expected one document per file")
+    return conllu.read_table(blocks[0], source)
+
+
 def check_text(name: str, dep: Table) -> None:
-    """Refuse a table of another document and a text that was blanked."""
+    """Refuse a table of another document, a text that was blanked and a word without a tag."""
     if dep.name != name:
         raise CorpusError(
             f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name"
@@ -141,112 +115,23 @@ def check_text(name: str, dep: Table) -> None:
                 f"the word is {shown(form)}: a blanked text (GUM publishes reddit without its"
                 " words): name it in corpus.exclude, e.g. GUM_reddit_*"
             )
-            raise dep.fault(word, message, 2)
-
-
-def read_table(lines: Sequence[str], source: str) -> Table:
-    """The table of one document's lines; CorpusError names line, column and value of a fault."""
-    check_lines(lines, source, 1)
-    if lines and is_html(lines[0]):
-        raise CorpusError(
-            f"{source}, line 1: a web page ({shown(lines[0])}), expected CoNLL-U: download the file"
-            " itself"
-        )
-    if lines and not lines[-1].endswith("\n"):
-        raise CorpusError(
-            f"{source}, line {len(lines)}: the last line has no end: the file was cut, fetch it"
-            " again"
-        )
-    table = Table(source)
-    fresh, joined_until, space = True, 0, True
-    for number, line in enumerate(lines, 1):
-        if line == "\n":
-            fresh, joined_until = True, 0
-        elif line[0] == "#":
-            _read_comment(table, line)
-        else:
-            fields, match = _split_row(line, f"{source}, line {number}")
-            spaced = "SpaceAfter=No" not in fields[9].split("|")
-            if match[2] is None:
-                if fresh:
-                    table.sentence_starts.append(len(table.words))
-                    fresh = False
-                position = int(match[1])  # words of a joined form have no space between
-                inside = position <= joined_until
-                after = (space and position == joined_until) if inside else spaced
-                _add_word(table, fields, number, after)
-            elif match[2][0] == "-":
-                joined_until, space = int(match[2][1:]), spaced
-    if not table.words:
-        raise CorpusError(
-            f"{source}: no words in this document: remove the file or leave it out with"
-            " corpus.exclude"
-        )
-    return table
-
-
-def _split_row(line: str, where: str) -> tuple[list[str], re.Match[str]]:
-    fields = line[:-1].split("\t")
-    if len(fields) != _COLUMNS:
-        raise CorpusError(f"{where}: {len(fields)} columns ({shown(line)}), expected {_COLUMNS}")
-    match = _ID.fullmatch(fields[0])
-    if not match:
-        raise CorpusError(
-            f"{where}, column 1: {shown(fields[0])}, expected a word number such as 3, 3-4 or 3.1"
-        )
-    return fields, match
-
-
-def _read_comment(table: Table, line: str) -> None:
-    key, _, value = line[1:].partition("=")
-    if key.strip() == "newdoc id":
-        if table.name:
-            raise CorpusError(
-                f"{table.source}: holds the documents {table.name} and {shown(value.strip())},"
-                " expected one per file"
-            )
-        table.name = value.strip()
-    elif key.strip() == "global.Entity":
-        table.entity_fields = tuple(value.strip().split("-"))
-
-
-def _add_word(table: Table, fields: Sequence[str], number: int, space_after: bool) -> None:
-    word, tag, misc = fields[1], fields[4], fields[9]
-    for column, value in ((2, word), (5, tag)):
-        if value.split() != [value] or (column == 5 and value == "_"):
-            what = "word without white space" if column == 2 else "Penn Treebank tag"
-            raise CorpusError(
-                f"{table.source}, line {number}, column {column}: {shown(value)}, expected a {what}"
-            )
-    if match := _ENTITY.search(misc):
-        table.entities.append((len(table.words), match[1]))
-    table.words.append(word)
-    table.tags.append(tag)
-    table.lines.append(number)
-    table.space_after.append(space_after)
+            raise dep.fault(dep.lines[word], message, 2)
+    if "_" in dep.tags:
+        line = dep.lines[dep.tags.index("_")]
+        raise dep.fault(line, "'_', expected a Penn Treebank tag", 5)
 
 
 def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
     """The document of its two tables; CorpusError where they differ."""
     _check_alignment(dep, chains)
     named = select_named(match_typed(dep), dep.tags)
-    entities: list[NamedEntity] = []  # flat: the outermost of nested ones
-    for mention in sorted(named, key=lambda m: (m.start, -m.end)):
-        if not entities or mention.start >= entities[-1].end:
-            entities.append(NamedEntity(mention.start, mention.end, mention.label))
-    ledger.counts["named_entities_inside_others"] += len(named) - len(entities)
+    entities = [NamedEntity(one.start, one.end, one.label) for one in named]
     parts = name.split("_")
-    return Document(
-        name=name,
-        part=0,
-        split=split,
+    return replace(
+        conllu.make_document(dep, name, split, read_mentions(chains, ledger)),
         genre=parts[1] if len(parts) > 2 else "",  # bio of GUM_bio_byron
-        words=tuple(dep.words),
-        sentence_starts=tuple(dep.sentence_starts),
-        mentions=read_chains(chains, ledger),
         tags=tuple(dep.tags),
-        space_after=tuple(dep.space_after),
-        named_entities=tuple(entities),
+        named_entities=flatten_entities(entities, ledger),
     )
 
 
@@ -256,67 +141,34 @@ def _check_alignment(dep: Table, chains: Table) -> None:
         if ours != theirs:
             place = f"{dep.source}, line {dep.lines[word]}"
             message = f"the word is {shown(theirs)}, expected {shown(ours)} as in {place}"
-            raise chains.fault(word, message, 2)
+            raise chains.fault(chains.lines[word], message, 2)
     if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
         raise CorpusError(
             f"{chains.source}: other words or sentences than in {dep.source}: was the file cut?"
         )
 
 
-def read_chains(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
-    """Mentions of the OntoGUM layer.
-
-    A bracket without a partner raises CorpusError; where the ledger says skip only the bracket is
-    dropped, and counted as ``unmatched_brackets``, as the one document that has any
-    (GENTLE_poetry_road, upstream's slip) is fine otherwise.
-    """
-    try:
-        mentions, unmatched = match_chains(table.entities, None)
-    except WordError as error:
-        raise table.fault(error.word, str(error), 10) from None
-    if unmatched and ledger.policy == "strict":
-        message = (
-            f"{unmatched[0]}: correct the file, name it in corpus.exclude, or set"
-            " corpus.bad_documents to skip to drop the bracket"
-        )
-        raise table.fault(unmatched[0].word, message, 10)
-    if unmatched:
-        ledger.counts["unmatched_brackets"] += len(unmatched)
-    return tuple(mentions)
-
-
 def match_typed(table: Table) -> list[TypedMention]:
-    """Mentions of the GUM layer with type and head, one stack per chain; CorpusError at a cell that
-    is none or closes what was never opened, and for what is never closed.
+    """Mentions of the GUM layer with type and head; CorpusError at a bracket without a partner, or
+    whose fields do not say both.
     """
-    stacks: dict[str, list[tuple[int, str, list[int]]]] = defaultdict(list)
-    mentions: list[TypedMention] = []
-    for word, cell in table.entities:
+    found, unmatched = match_brackets(table)
+    for line, message in unmatched:
+        raise table.fault(line, f"{message} in this document", 10)
+    mentions = []
+    for one in found:
         try:
-            if _OPENING.sub("", cell):
+            heads = tuple(one.start + int(word) - 1 for word in one.fields["minspan"].split(","))
+            if not one.start <= min(heads) <= max(heads) < one.end:
                 raise ValueError
-            for opening, closed, closing in _OPENING.findall(cell):
-                key = closing
-                if opening:
-                    values = dict(zip(table.entity_fields, opening.split("-"), strict=False))
-                    key, minspan = values["GRP"], values["minspan"].split(",")
-                    heads = [word + int(position) - 1 for position in minspan]
-                    stacks[key].append((word, values["etype"].upper(), heads))
-                if closed or closing:
-                    start, label, heads = stacks[key].pop()
-                    if not start <= min(heads) <= max(heads) <= word:
-                        raise ValueError
-                    mentions.append(TypedMention(start, word + 1, label, tuple(heads)))
+            label = one.fields["etype"].upper()
         except (ValueError, LookupError):
             message = (
-                f"Entity={shown(cell)}: expected such as (7-time-new-nnnnn-cf8-1-sgl)6) of the"
-                f" fields {'-'.join(table.entity_fields)}, heads inside, each closed once"
+                f"({shown('-'.join(one.fields.values()))}: expected a type, etype, and the words"
+                " of a head inside the mention, minspan, as in (7-time-new-nnnnn-cf8-1-sgl)"
             )
-            raise table.fault(word, message, 10) from None
-    for key, opened in stacks.items():
-        if opened:
-            message = f"Entity=({shown(key)} is never closed in this document"
-            raise table.fault(opened[0][0], message, 10)
+            raise table.fault(one.line, message, 10) from None
+        mentions.append(TypedMention(one.start, one.end, label, heads))
     return mentions
 
 

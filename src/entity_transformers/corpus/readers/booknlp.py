@@ -1,0 +1,180 @@
+"""BookNLP's output: the words of a book (``BOOK.tokens``) and its entities (``BOOK.entities``),
+both with tabs between columns that their first lines name. A document is a book.
+
+Entities are spans [start_token, end_token], the last word included, and COREF is their chain; a
+proper one (prop PROP) is also a named entity of type ``cat``, the outermost where they nest. An
+entity whose COREF is negative has no chain; it is left out and counted. Bytes tell where spaces
+are. Format: the README of booknlp/booknlp, version 1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Mention,
+    NamedEntity,
+    Split,
+    reading_order,
+)
+from entity_transformers.corpus.files import (
+    check_text,
+    find_files,
+    find_split_files,
+    first_line,
+    open_lines,
+    shown,
+)
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.mentions import flatten_entities
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.sources import Dataset
+
+_TOKENS = ("token_ID_within_document", "sentence_ID", "byte_onset", "byte_offset", "word",
+           "fine_POS_tag")  # fmt: skip
+_ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat")
+_PATTERNS = ("*.tokens",)
+
+
+def read(path: Path, ledger: Ledger) -> Iterator[Document]:
+    """The book of a file, its other one beside it, or a folder's books by path."""
+    if path.suffix == ".entities":
+        path = path.with_suffix(".tokens")
+    files = find_split_files(path, _PATTERNS)
+    return (
+        document
+        for file in files
+        if ledger.admits(file.name)
+        for document in ledger.accept(
+            _read_book(file.path, file.name, file.split, ledger), str(file.path)
+        )
+    )
+
+
+def _read_book(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
+    entities = path.with_suffix(".entities")
+    if not path.is_file() or not entities.is_file():
+        missing = entities if path.is_file() else path
+        raise CorpusError(f"{missing}: no such file, which a book of BookNLP has: add it")
+    yield read_book(open_lines(path), open_lines(entities), str(path), name, split, ledger)
+
+
+def read_book(
+    tokens: Iterable[str], entities: Iterable[str], source: str, name: str, split: Split,
+    ledger: Ledger,
+) -> Document:  # fmt: skip
+    """The document of the lines of both files; CorpusError names file and line of a fault."""
+    words: list[str] = []
+    tags: list[str] = []
+    bounds: list[tuple[int, int]] = []
+    starts: list[int] = []
+    sentence = -1
+    for where, (number, this, onset, offset, word, tag) in _read_columns(tokens, source, _TOKENS):
+        place, current, *ends = _as_numbers((number, this, onset, offset), where)
+        if place != len(words):
+            raise CorpusError(
+                f"{where}: token_ID_within_document is {place}, expected {len(words)}: is a row"
+                " missing?"
+            )
+        for text in (word, tag):
+            if text.split() != [text]:
+                raise CorpusError(f"{where}: {shown(text)}, expected a text without white space")
+        if current != sentence:
+            starts.append(place)
+            sentence = current
+        words.append(word)
+        tags.append(tag)
+        bounds.append((ends[0], ends[1]))
+    if not words:
+        raise CorpusError(f"{source}: no words in this file, expected BookNLP's tokens: remove it")
+    mentions, named = _read_entities(
+        entities, source.removesuffix(".tokens") + ".entities", len(words), ledger
+    )
+    spaces = [after[0] > before[1] for before, after in pairwise(bounds)]
+    return Document(
+        name=name,
+        part=0,
+        split=split,
+        genre="",
+        words=tuple(words),
+        sentence_starts=tuple(starts),
+        mentions=tuple(sorted(mentions, key=reading_order)),
+        tags=tuple(tags),
+        space_after=(*spaces, True),
+        named_entities=flatten_entities(named, ledger),
+    )
+
+
+def _read_entities(
+    lines: Iterable[str], source: str, words: int, ledger: Ledger
+) -> tuple[list[Mention], list[NamedEntity]]:
+    mentions: list[Mention] = []
+    named: list[NamedEntity] = []
+    for where, (coref, first, last, prop, label) in _read_columns(lines, source, _ENTITIES):
+        chain, start, end = _as_numbers((coref, first, last), where)
+        if not 0 <= start <= end < words:
+            raise CorpusError(
+                f"{where}: start_token {start} and end_token {end}, expected the first and the last"
+                f" of an entity's words, of {words}"
+            )
+        if chain >= 0:
+            mentions.append(Mention(start, end + 1, chain))
+        else:
+            ledger.counts["entities_without_chain"] += 1
+        if prop == "PROP" and label:
+            named.append(NamedEntity(start, end + 1, label))
+    return mentions, named
+
+
+def _read_columns(
+    lines: Iterable[str], source: str, names: Sequence[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Place of each row, and its values in the columns of these names."""
+    header: list[str] = []
+    places: list[int] = []
+    for number, line in enumerate(lines, 1):
+        where = f"{source}, line {number}"
+        check_text(line, where)
+        row = line.removesuffix("\n").split("\t")
+        if number == 1:
+            if missing := [name for name in names if name not in row]:
+                raise CorpusError(
+                    f"{where}: {shown(line)}, expected the names of BookNLP's columns, among them"
+                    f" {', '.join(missing)}"
+                )
+            header, places = row, [row.index(name) for name in names]
+        elif len(row) != len(header):
+            raise CorpusError(f"{where}: {len(row)} columns, expected {len(header)}: was it cut?")
+        else:
+            yield where, [row[place] for place in places]
+
+
+def _as_numbers(values: Sequence[str], where: str) -> list[int]:
+    for value in values:
+        if not (value.removeprefix("-").isdecimal() and value.isascii() and len(value) < 19):
+            raise CorpusError(f"{where}: {shown(value)}, expected a number")
+    return [int(value) for value in values]
+
+
+def recognise(path: Path) -> Match | None:
+    """By the first line of a book's words, or of the first one of a folder's."""
+    if path.suffix == ".entities":
+        path = path.with_suffix(".tokens")
+    found = find_files(path, _PATTERNS) if path.is_dir() else [path]
+    if found and found[0].is_file() and _TOKENS[0] in first_line(found[0]):
+        return Match(Evidence.CONTENT, f"{found[0].name} has the columns of BookNLP")
+    return None
+
+
+READER = Reader(
+    name="booknlp",
+    form="BookNLP's output, *.tokens with *.entities beside",
+    read=read,
+    recognise=recognise,
+    splits=("train", "dev", "test"),
+    data=(Dataset("booknlp", patterns=("**/*.tokens", "**/*.entities")),),
+)

@@ -1,0 +1,160 @@
+"""brat's standoff: a text (``NAME.txt``) and its annotations (``NAME.ann``).
+
+Every span (``T1  Person 0 4  Anna``) is a mention, one of several pieces from its first character
+to its last, and counted. Spans are of one chain that relations named Coref... (``R1  Coref Arg1:T1
+Arg2:T2``) or equivalences (``*  Equiv T1 T2``) join; one that none names is a chain by itself.
+Relations of other names, and lines of other kinds (E, A, M, N, #), are passed over and counted.
+Chains have the lowest number of their spans. Words are those of `corpus.splitting`, cut where a
+span begins or ends inside one, and each line of the text is a sentence. Format:
+https://brat.nlplab.org/standoff.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Mention,
+    Split,
+    reading_order,
+)
+from entity_transformers.corpus.files import (
+    check_text,
+    find_files,
+    find_split_files,
+    first_line,
+    open_lines,
+    shown,
+)
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.mentions import find_chain, join
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.readers.text import read_text
+from entity_transformers.corpus.sources import Dataset
+from entity_transformers.corpus.splitting import split_annotated
+
+_PATTERNS = ("*.ann",)
+_NUMBER = "[0-9]{1,9}"
+_SPAN = re.compile(rf"T({_NUMBER})\t\S+ ({_NUMBER} {_NUMBER}(?:;{_NUMBER} {_NUMBER})*)\t(.*)")
+_RELATION = re.compile(rf"R{_NUMBER}\t(\S+) \S+:(\S+) \S+:(\S+)\s*")
+_EQUIVALENCE = re.compile(r"\*\t\S+ (\S+(?: \S+)*)\s*")
+_OTHER = re.compile(rf"(?:[EAMN]{_NUMBER}|#\S*)\t")
+_FIRST = re.compile(rf"(?:[TREAMN]{_NUMBER}|#\S*|\*)\t")
+
+
+def read(path: Path, ledger: Ledger) -> Iterator[Document]:
+    """The document of a file, its other one beside it, or a folder's documents by path."""
+    files = find_split_files(path.with_suffix(".ann") if path.is_file() else path, _PATTERNS)
+    if path.is_dir():
+        texts = {text.with_suffix(".ann") for text in find_files(path, ("*.txt",))}
+        ledger.counts["texts_without_annotations"] += len(texts - {file.path for file in files})
+    return (
+        document
+        for file in files
+        if ledger.admits(file.name)
+        for document in ledger.accept(
+            _read_files(file.path, file.name, file.split, ledger), str(file.path)
+        )
+    )
+
+
+def _read_files(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
+    text = read_text(path.with_suffix(".txt"))
+    yield make_document(text, open_lines(path), str(path), name, split, ledger)
+
+
+def make_document(
+    text: str, lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
+) -> Document:
+    """The document of a text and the lines of its annotations; CorpusError names file and line of
+    a fault.
+    """
+    spans: dict[int, tuple[int, int]] = {}
+    joined: list[tuple[str, list[str]]] = []
+    for number, line in enumerate(lines, 1):
+        where = f"{source}, line {number}"
+        check_text(line, where)
+        line = line.removesuffix("\n")
+        if match := _SPAN.fullmatch(line):
+            if int(match[1]) in spans:
+                raise CorpusError(f"{where}: a second T{match[1]}: number it anew")
+            spans[int(match[1])] = _read_span(text, match[2], match[3], where)
+            if ";" in match[2]:
+                ledger.counts["discontinuous_mentions"] += 1
+        elif match := _RELATION.fullmatch(line):
+            if match[1].lower().startswith("coref"):
+                joined.append((where, [match[2], match[3]]))
+            else:
+                ledger.counts["relations_of_other_types"] += 1
+        elif match := _EQUIVALENCE.fullmatch(line):
+            joined.append((where, match[1].split(" ")))
+        elif _OTHER.match(line):
+            ledger.counts["annotations_of_other_kinds"] += 1
+        elif line.strip():
+            raise CorpusError(
+                f"{where}: {shown(line)}, expected an annotation such as T1, a tab, Person 0 4, a"
+                " tab, Anna"
+            )
+    chains = {number: number for number in spans}
+    for where, names in joined:
+        numbers = [int(one[1:]) if re.fullmatch(f"T{_NUMBER}", one) else -1 for one in names]
+        for one, other in zip(names, numbers, strict=True):
+            if other not in spans:
+                raise CorpusError(f"{where}: {shown(one)}, expected a span such as T1 of this file")
+            join(chains, numbers[0], other)
+    found = split_annotated(text, [*spans.values()])
+    if not found.words:
+        raise CorpusError(f"{source.removesuffix('.ann')}.txt: no words in this text: remove it")
+    mentions = (
+        Mention(*span, find_chain(chains, number))
+        for number, span in zip(spans, found.spans, strict=True)
+    )
+    return Document(
+        name=name,
+        part=0,
+        split=split,
+        genre="",
+        words=tuple(found.words),
+        sentence_starts=tuple(found.starts),
+        mentions=tuple(sorted(mentions, key=reading_order)),
+        space_after=tuple(found.spaces),
+    )
+
+
+def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, int]:
+    """First character and the one after the last; CorpusError unless the text says what the
+    annotation quotes.
+    """
+    places = [(int(a), int(b)) for a, b in (one.split(" ") for one in pieces.split(";"))]
+    parts = " ".join(text[start:end] for start, end in places)
+    if not parts.strip() or parts.split() != quoted.split():
+        raise CorpusError(
+            f"{where}: {shown(quoted)}, but the text has {shown(parts)} there: expected places in"
+            " characters of the text beside it"
+        )
+    return min(start for start, _ in places), max(end for _, end in places)
+
+
+def recognise(path: Path) -> Match | None:
+    """By annotations beside a text, or the first ones of a folder."""
+    found = find_files(path, _PATTERNS) if path.is_dir() else [path.with_suffix(".ann")]
+    pair = bool(found) and found[0].is_file() and found[0].with_suffix(".txt").is_file()
+    if pair and (path.is_dir() or path.suffix in (".txt", ".ann")):
+        first = first_line(found[0])
+        if not first or _FIRST.match(first):
+            return Match(Evidence.CONTENT, f"{found[0].name} has brat's annotations of a text")
+    return None
+
+
+READER = Reader(
+    name="brat",
+    form="brat's standoff, *.ann with *.txt beside",
+    read=read,
+    recognise=recognise,
+    splits=("train", "dev", "test"),
+    data=(Dataset("brat", patterns=("**/*.ann", "**/*.txt")),),
+)

@@ -1,0 +1,227 @@
+"""Clusters as JSON lines: what AllenNLP, maverick, fastcoref and e2e-coref's kin write.
+
+A row has words, as ``words``, ``tokens``, ``document`` or lists of them as ``sentences``, and the
+spans of each entity, as ``clusters``, ``predicted_clusters`` or ``clusters_token_offsets``. Spans
+are [first, last] words of the whole document, the last one included (AllenNLP's predictor and its
+``document``; maverick's ``tokens`` and ``clusters_token_offsets``; ``sentences`` and ``clusters``
+of the minimised OntoNotes files of Lee et al., 2017). fastcoref's output file has a ``text``
+instead, and spans [start, end) of its characters, the end excluded: its words are those of
+`corpus.splitting`.
+
+Refused by name: a row with two keys that say different things, spans of word pieces
+(``subtoken_map``), and words whose spans seem to have their end excluded. What else is in a row is
+not read. Chains have the number of their cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.files import find_split_files, number_names, open_lines, shown
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.readers import Match, Reader
+from entity_transformers.corpus.readers.jsonl import (
+    LONGEST_ROW,
+    PATTERNS,
+    Index,
+    List,
+    describe_fault,
+    parse_row,
+    read_rows,
+    recognise_rows,
+)
+from entity_transformers.corpus.sources import Dataset
+from entity_transformers.corpus.splitting import split_annotated
+
+_WORDS = ("words", "tokens", "document")
+_CLUSTERS = ("clusters", "predicted_clusters", "clusters_token_offsets")
+_NAMES = ("name", "doc_key", "doc_id", "id")
+ENOUGH = 20
+"""Mentions of a document one of which has a single word, unless their ends are excluded."""
+Span = Annotated[tuple[Index, Index], Field(strict=False)]
+Clusters = List[List[Span]]
+
+
+class Row(BaseModel):
+    """The keys that are read."""
+
+    model_config = ConfigDict(strict=True)
+
+    words: List[str] | None = None
+    tokens: List[str] | None = None
+    document: List[str] | None = None
+    sentences: List[List[str]] | None = None
+    text: str | None = None
+    clusters: Clusters | None = None
+    predicted_clusters: Clusters | None = None
+    clusters_token_offsets: Clusters | None = None
+    clusters_strings: List[List[str]] | None = None
+    name: str | int | None = None
+    doc_key: str | int | None = None
+    doc_id: str | int | None = None
+    id: str | int | None = None
+    split: str = "train"
+
+
+def read(path: Path, ledger: Ledger) -> Iterator[Document]:
+    """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
+    files = find_split_files(path, PATTERNS)
+    return (
+        document
+        for file in files
+        for document in read_clusters(
+            open_lines(file.path, LONGEST_ROW), str(file.path), file.name, file.split, ledger
+        )
+    )
+
+
+def read_clusters(
+    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
+    """Documents of a file's lines; a bad row raises CorpusError or is written down."""
+    names = number_names(name)
+
+    def parse(values: Mapping[str, Any], where: str) -> Document:
+        nameless = next(names)
+        row = _check(values, where)
+        named = next((str(one) for key in _NAMES if (one := getattr(row, key)) is not None), "")
+        found = _read_text(row, where) if row.text is not None else _read_words(row, where, ledger)
+        return parse_row({"name": named or nameless, "split": row.split, **found}, where)
+
+    return read_rows(lines, source, split, ledger, parse)
+
+
+def _check(values: Mapping[str, Any], where: str) -> Row:
+    if "subtoken_map" in values:
+        raise CorpusError(
+            f"{where}: key subtoken_map: its spans are of word pieces, expected words: write the"
+            " clusters by the words of the document"
+        )
+    try:
+        row = Row.model_validate(values)
+    except ValidationError as error:
+        raise CorpusError(f"{where}, {describe_fault(error)}") from None
+    has = {
+        key for key in (*_WORDS, "sentences", "text", *_CLUSTERS) if getattr(row, key) is not None
+    }
+    if not has.intersection(_CLUSTERS) or not has.difference(_CLUSTERS):
+        keys = f"one of {', '.join(_CLUSTERS)}, and words ({', '.join(_WORDS)}, sentences) or text"
+        raise CorpusError(f"{where}: keys {', '.join(values)}, expected {keys}")
+    spans, offsets = has.intersection(_CLUSTERS), {"clusters_token_offsets"}
+    if "text" in has and (offsets == spans) == (len(has - spans) == 1):
+        raise CorpusError(
+            f"{where}: keys {', '.join(sorted(has))}: are the clusters' numbers words or characters"
+            " of the text? Expected the text alone, or words alone"
+        )
+    if len(has - spans) > 1:
+        row.text = None
+    return row
+
+
+def _pick(row: Row, keys: Sequence[str], where: str) -> tuple[str, Any]:
+    """The one value that all of the keys have that are there."""
+    given = {key: value for key in keys if (value := getattr(row, key)) is not None}
+    first, *others = given
+    for key in others:
+        if given[key] != given[first]:
+            raise CorpusError(f"{where}: {first} and {key} say different things: remove one")
+    return first, given[first]
+
+
+def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
+    """Our values of a row whose spans are of words. Words of white space, as spaCy has them, are
+    left out and counted, and so are mentions of these alone.
+    """
+    key, clusters = _pick(row, _CLUSTERS, where)
+    sentences = [sentence for sentence in row.sentences or [] if sentence]
+    if row.sentences is not None:
+        flat = [word for sentence in sentences for word in sentence]
+        if any(getattr(row, one) not in (None, flat) for one in _WORDS):
+            raise CorpusError(f"{where}: sentences have other words than the rest: remove one")
+        words = flat
+    else:
+        words = _pick(row, _WORDS, where)[1]
+        sentences = [words]
+    if words[:1] == ["[CLS]"]:
+        raise CorpusError(f"{where}: the first word is [CLS]: word pieces, expected words")
+    mentions = []
+    for chain, cluster in enumerate(clusters):
+        for i, (first, last) in enumerate(cluster):
+            if not first <= last < len(words):
+                raise CorpusError(
+                    f"{where}: {key}[{chain}][{i}]: {[first, last]}, expected the first and the"
+                    f" last of a mention's words (the last one included), of {len(words)}"
+                )
+            mentions.append((first, last + 1, chain))
+    if len(mentions) >= ENOUGH and all(end - start > 1 for start, end, _ in mentions):
+        raise CorpusError(
+            f"{where}: {key}: none of {len(mentions)} mentions has a single word: their ends seem"
+            " to be excluded, expected [first, last] with the last word included"
+        )
+    # how many words are kept before each place
+    before = [*accumulate((not word.isspace() for word in words), initial=0)]
+    kept = [(before[start], before[end], chain) for start, end, chain in mentions]
+    ledger.counts["words_of_white_space"] += len(words) - before[-1]
+    ledger.counts["mentions_of_white_space"] += sum(start == end for start, end, _ in kept)
+    firsts = accumulate((len(sentence) for sentence in sentences[:-1]), initial=0)
+    starts = {before[first] for first in firsts} - {before[-1]}
+    return {
+        "words": [word for word in words if not word.isspace()],
+        "mentions": [one for one in kept if one[0] < one[1]],
+        "sentence_starts": sorted(starts) or [0],
+    }
+
+
+def _read_text(row: Row, where: str) -> dict[str, Any]:
+    """Our values of a row whose spans are of characters."""
+    key, clusters = _pick(row, _CLUSTERS, where)
+    text = row.text or ""
+    spans: list[tuple[int, int]] = []
+    for chain, cluster in enumerate(clusters):
+        for i, (start, end) in enumerate(cluster):
+            if not start < end <= len(text) or text[start:end].isspace():
+                raise CorpusError(
+                    f"{where}: {key}[{chain}][{i}]: {[start, end]}, expected the first character of"
+                    f" a mention and the one after its last, of {len(text)}"
+                )
+            spans.append((start, end))
+    strings = row.clusters_strings
+    if strings is not None and strings != [[text[a:b] for a, b in one] for one in clusters]:
+        raise CorpusError(
+            f"{where}: clusters_strings: other texts than {key} cuts out of text, expected [start,"
+            " end) of characters"
+        )
+    found = split_annotated(text, spans)
+    if strings is None and 2 * found.cuts > len(spans):
+        raise CorpusError(
+            f"{where}: {key}: most spans cut words ({shown(text[slice(*spans[0])])}), expected"
+            " [start, end) of characters, the end excluded"
+        )
+    chains = [chain for chain, cluster in enumerate(clusters) for _ in cluster]
+    return {
+        "words": found.words,
+        "space_after": found.spaces,
+        "sentence_starts": found.starts,
+        "mentions": [(*span, chain) for span, chain in zip(found.spans, chains, strict=True)],
+    }
+
+
+def recognise(path: Path) -> Match | None:
+    """By the keys of the first row."""
+    return recognise_rows(path, "clusters", "its rows have clusters")
+
+
+READER = Reader(
+    name="clusters",
+    form="JSON lines of documents with words and clusters (AllenNLP, maverick, fastcoref)",
+    read=read,
+    recognise=recognise,
+    splits=("train", "dev", "test"),
+    data=(Dataset("clusters", patterns=tuple(f"**/{pattern}" for pattern in PATTERNS)),),
+)

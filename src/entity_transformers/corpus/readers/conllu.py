@@ -1,0 +1,426 @@
+"""CoNLL-U whose column MISC has coreference, ``Entity=``: CorefUD's from 1.0 on, and GUM's.
+
+The words are the syntactic ones. A joined form (3-4) only tells where no space is, and an empty
+node (3.1) is no word: a mention that starts or ends at one keeps its words, and one of empty nodes
+alone is left out and counted. Mentions are spans here, so one of several pieces (``e5[1/2]``) goes
+from its first piece to the end of its last one, and is counted.
+
+Which fields a bracket has, ``# global.Entity`` says for the rest of its file. Without that line,
+brackets of an entity alone, (e5 ... e5), and those of GUM up to 2.8, (place-103 ... place-103),
+are read, and others refused. Format: Nedoluzhko et al. (2022), CorefUD 1.0, section 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from entity_transformers.corpus.document import (
+    SPLITS,
+    CorpusError,
+    Document,
+    Mention,
+    reading_order,
+)
+from entity_transformers.corpus.files import (
+    check_lines,
+    check_text,
+    find_files,
+    find_split_files,
+    first_line,
+    is_html,
+    number_names,
+    open_lines,
+    shown,
+)
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.parquet import TAGS
+from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.sources import Dataset
+
+PENN = frozenset((*TAGS, "#", "GW", "_"))
+FROM_UNIVERSAL = {
+    "ADJ": "JJ", "ADP": "IN", "ADV": "RB", "AUX": "VB", "CCONJ": "CC", "DET": "DT", "INTJ": "UH",
+    "NOUN": "NN", "NUM": "CD", "PART": "RP", "PRON": "PRP", "PROPN": "NNP", "PUNCT": ".",
+    "SCONJ": "IN", "SYM": "SYM", "VERB": "VB", "X": "FW",
+}  # fmt: skip
+"""The Penn Treebank tag that stands for a universal part of speech."""
+_PATTERNS = ("*.conllu", "*.conllu.gz")
+_COLUMNS = 10
+_ID = re.compile(r"([0-9]{1,6})(-[0-9]{1,6}|\.[0-9]{1,6})?")
+"""Of a word (3), of a joined form (3-4) or of an empty node (3.1)."""
+_ENTITY = re.compile(r"(?:^|\|)Entity=([^|]+)")
+_CHUNK = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
+_PIECE = re.compile(r"(.+)\[([0-9]{1,4})/([0-9]{1,4})\]")
+_HEADLESS = re.compile(r"(?:[a-zA-Z_]+-(?=[0-9]))?(?P<id>[a-zA-Z_]*[0-9]+(?:\[[0-9]+/[0-9]+\])?)")
+_FIRST = re.compile(r"#\s*(newdoc|newpar|global\.|sent_id|text\s*=)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An ``Entity`` cell: what opens in it starts at word ``start``, what closes ends at ``end``
+    (exclusive). They are equal at an empty node, and the cell's line is ``line``.
+    """
+
+    start: int
+    end: int
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class Bracket:
+    """A mention, or one of its ``pieces``, while it is read; ``end`` is -1 until it is closed.
+
+    fields  what the opening bracket says, by the names of ``# global.Entity``
+    """
+
+    start: int
+    line: int
+    entity: str
+    piece: int
+    pieces: int
+    fields: dict[str, str]
+    end: int = -1
+
+
+@dataclass
+class Table:
+    """The words of a document, the numbers of their lines, and its non-empty ``Entity`` cells."""
+
+    source: str
+    name: str
+    entity_fields: tuple[str, ...]
+    words: list[str] = field(default_factory=list)
+    universal: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    space_after: list[bool] = field(default_factory=list)
+    sentence_starts: list[int] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+    def fault(self, line: int, message: str, column: int) -> CorpusError:
+        """The error at a line."""
+        return CorpusError(f"{self.source}, line {line}, column {column}: {message}")
+
+
+@dataclass
+class Block:
+    """The lines of one document in a file, the first one's number, and the fields of entities."""
+
+    first: int = 1
+    name: str = ""
+    entity_fields: tuple[str, ...] = ()
+    lines: list[str] = field(default_factory=list)
+
+
+def read(path: Path, ledger: Ledger) -> Iterator[Document]:
+    """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
+    files = find_split_files(path, _PATTERNS)
+    return (
+        document
+        for file in files
+        for document in ledger.accept(
+            read_documents(open_lines(file.path), str(file.path), file.name, file.split, ledger),
+            str(file.path),
+        )
+    )
+
+
+def read_documents(
+    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
+    """Documents of a file's lines, nameless ones by ``name``; a bad one raises CorpusError or is
+    written down.
+    """
+    names, empty = number_names(name), True
+    for block in split_documents(lines):
+        empty = False
+        where = label = f"{source}, line {block.first}"
+        try:
+            check_text(block.name, where)
+            own = block.name or next(names)
+            label = f"{own}#0"
+            if ledger.admits(own, 0):
+                table = read_table(block, source)
+                if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
+                    message = "most words are _: a blanked text, expected its words: leave it out"
+                    raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
+                yield make_document(table, own, split, read_mentions(table, ledger))
+        except CorpusError as error:
+            ledger.reject(label, error)
+    if empty:
+        raise CorpusError(f"{source}: no words in this file, expected CoNLL-U: remove it")
+
+
+def make_document(table: Table, name: str, split: str, mentions: tuple[Mention, ...]) -> Document:
+    """The document of a table's words and these mentions."""
+    return Document(
+        name=name,
+        part=0,
+        split=split,
+        genre="",
+        words=tuple(table.words),
+        sentence_starts=tuple(table.sentence_starts),
+        mentions=mentions,
+        tags=choose_tags(table),
+        space_after=tuple(table.space_after),
+    )
+
+
+def split_documents(lines: Iterable[str]) -> Iterator[Block]:
+    """The documents of a file, each from its ``# newdoc`` on; what stands before the first one is a
+    document if it has words.
+    """
+    block = Block()
+    for number, line in enumerate(lines, 1):
+        key, _, value = line[1:].partition("=") if line.startswith("#") else ("", "", "")
+        key, value = key.strip(), value.strip()
+        if key in ("newdoc", "newdoc id"):
+            if block.name or any(one[0] not in "#\n" for one in block.lines):
+                yield block
+            block = Block(number, value, block.entity_fields)
+        elif key == "global.Entity":
+            block.entity_fields = tuple(value.split("-"))
+        block.lines.append(line)
+    if block.name or any(one[0] not in "#\n" for one in block.lines):
+        yield block
+
+
+def read_table(block: Block, source: str) -> Table:
+    """The table of a document; CorpusError names line, column and value of a fault."""
+    lines, first = block.lines, block.first
+    check_lines(lines, source, first)
+    if is_html(lines[0]):
+        raise CorpusError(
+            f"{source}, line {first}: a web page ({shown(lines[0])}), expected CoNLL-U: download"
+            " the file itself"
+        )
+    if not lines[-1].endswith("\n"):
+        raise CorpusError(
+            f"{source}, line {first + len(lines) - 1}: the last line has no end: the file was cut,"
+            " fetch it again"
+        )
+    table = Table(source, block.name, block.entity_fields)
+    fresh, joined_until, space = True, 0, True
+    for number, line in enumerate(lines, first):
+        if line == "\n":
+            fresh, joined_until = True, 0
+            continue
+        if line[0] == "#":
+            continue
+        fields, match = _split_row(line, f"{source}, line {number}")
+        spaced = "SpaceAfter=No" not in fields[9].split("|")
+        kind = match[2] or ""
+        if kind.startswith("-"):
+            joined_until, space = int(kind[1:]), spaced
+        elif not kind:
+            if fresh:
+                table.sentence_starts.append(len(table.words))
+                fresh = False
+            position = int(match[1])  # words of a joined form have no space between
+            inside = position <= joined_until
+            after = (space and position == joined_until) if inside else spaced
+            _add_word(table, fields, number, after)
+        _add_cell(table, fields[9], number, kind)
+    if not table.words:
+        raise CorpusError(
+            f"{source}, line {first}: no words in this document: remove it or leave it out with"
+            " corpus.exclude"
+        )
+    return table
+
+
+def _split_row(line: str, where: str) -> tuple[list[str], re.Match[str]]:
+    fields = line[:-1].split("\t")
+    if len(fields) != _COLUMNS:
+        raise CorpusError(f"{where}: {len(fields)} columns ({shown(line)}), expected {_COLUMNS}")
+    match = _ID.fullmatch(fields[0])
+    if not match:
+        raise CorpusError(
+            f"{where}, column 1: {shown(fields[0])}, expected a word number such as 3, 3-4 or 3.1"
+        )
+    return fields, match
+
+
+def _add_word(table: Table, fields: Sequence[str], number: int, space_after: bool) -> None:
+    word, universal, tag = fields[1], *fields[3:5]
+    if f"{word} {universal} {tag}".split() != [word, universal, tag]:
+        column = next(one for one in (2, 4, 5) if fields[one - 1].split() != [fields[one - 1]])
+        message = f"{shown(fields[column - 1])}, expected a text without white space"
+        raise table.fault(number, message, column)
+    table.words.append(word)
+    table.universal.append(universal)
+    table.tags.append(tag)
+    table.lines.append(number)
+    table.space_after.append(space_after)
+
+
+def _add_cell(table: Table, misc: str, number: int, kind: str) -> None:
+    """Keep the row's ``Entity``; ``kind`` is "" for a word, else what makes its number another."""
+    if "ClusterId" in misc:
+        message = "ClusterId, as CorefUD had it before 1.0, expected Entity: use a newer release"
+        raise table.fault(number, message, 10)
+    if match := _ENTITY.search(misc):
+        if kind.startswith("-"):
+            message = f"{shown(match[0])} of a joined form, expected it at one of its words"
+            raise table.fault(number, message, 10)
+        end = len(table.words)
+        table.cells.append(Cell(end if kind else end - 1, end, number, match[1]))
+
+
+def choose_tags(table: Table) -> tuple[str, ...] | None:
+    """Penn Treebank tags: those of column XPOS where all are such, else what stands for those of
+    UPOS; XX where a word has none, None where all have none.
+    """
+    tags = table.tags
+    if not PENN.issuperset(tags) or not {*tags} - {"_"}:
+        tags = [FROM_UNIVERSAL.get(tag, "_") for tag in table.universal]
+    return tuple("XX" if tag == "_" else tag for tag in tags) if {*tags} - {"_"} else None
+
+
+def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
+    """Mentions of the document in reading order. A chain has the number in its entity's name, as 5
+    of e5, where no two have the same one, else is numbered by its first mention.
+
+    A bracket or piece without a partner raises CorpusError; where the ledger says skip only it is
+    dropped, and counted as ``unmatched_brackets``.
+    """
+    found, unmatched = match_brackets(table)
+    if unmatched and ledger.policy == "strict":
+        line, message = unmatched[0]
+        advice = (
+            "correct the file, name it in corpus.exclude, or set corpus.bad_documents to skip to"
+            " drop the bracket"
+        )
+        raise table.fault(line, f"{message} in this document: {advice}", 10)
+    kept = [one for one in found if one.start < one.end]
+    for kind, number in (
+        ("unmatched_brackets", len(unmatched)),
+        ("discontinuous_mentions", sum(one.pieces > 1 for one in kept)),
+        ("mentions_of_empty_nodes", len(found) - len(kept)),
+    ):
+        if number:
+            ledger.counts[kind] += number
+    kept.sort(key=lambda one: (one.start, -one.end))
+    names = [*dict.fromkeys(one.entity for one in kept)]
+    digits = [re.search(r"[0-9]{1,18}\Z", name) for name in names]
+    numbers = [int(match[0]) for match in digits if match]
+    distinct = len({*numbers}) == len(names)
+    chains = dict(zip(names, numbers if distinct else count(1), strict=False))
+    mentions = (Mention(one.start, one.end, chains[one.entity]) for one in kept)
+    return tuple(sorted(mentions, key=reading_order))
+
+
+def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
+    """The mentions, pieces joined, in any order, and (line, message) of each bracket without a
+    partner, by line.
+
+    One stack per entity and piece, so that mentions may cross, and of one entity lie in one another
+    (the inner one closes first). CorpusError for a cell that is no bracket expression.
+    """
+    opened: list[Bracket] = []
+    stacks: dict[str, list[Bracket]] = defaultdict(list)
+    unmatched: list[tuple[int, str]] = []
+    for cell in table.cells:
+        if _CHUNK.sub("", cell.text):
+            raise _wrong(table, cell, "expected brackets such as (e5-person-1- and e5)")
+        for opening, closed, closing in _CHUNK.findall(cell.text):
+            key, fields = _split_fields(table, cell, opening or closing, opens=bool(opening))
+            if opening:
+                match = _PIECE.fullmatch(key)
+                entity, piece, pieces = match.groups() if match else (key, 1, 1)
+                bracket = Bracket(cell.start, cell.line, entity, int(piece), int(pieces), fields)
+                if not 1 <= bracket.piece <= bracket.pieces:
+                    raise _wrong(table, cell, "expected pieces such as e5[1/2] and e5[2/2]")
+                opened.append(bracket)
+                stacks[key].append(bracket)
+            if (closed or closing) and stacks[key]:
+                stacks[key].pop().end = cell.end
+            elif closed or closing:
+                unmatched.append((cell.line, f"{closing}) closes what was never opened"))
+    unmatched += [
+        (one.line, f"({key} opens a mention that is never closed")
+        for key, stack in stacks.items()
+        for one in stack
+    ]
+    mentions = _join_pieces([one for one in opened if one.end >= 0], unmatched)
+    return mentions, sorted(unmatched)
+
+
+def _wrong(table: Table, cell: Cell, expected: str) -> CorpusError:
+    names = f" of the fields {'-'.join(table.entity_fields)}" if table.entity_fields else ""
+    return table.fault(cell.line, f"Entity={shown(cell.text)}: {expected}{names}", 10)
+
+
+def _split_fields(
+    table: Table, cell: Cell, text: str, *, opens: bool
+) -> tuple[str, dict[str, str]]:
+    """The entity of a bracket, with its piece, and the bracket's values by the fields' names."""
+    names = table.entity_fields
+    if not names:
+        match = _HEADLESS.fullmatch(text)
+        if not match:
+            expected = "no line # global.Entity says what is in it: add one, or write (e5 and e5)"
+            raise _wrong(table, cell, expected)
+        return match["id"], {}
+    if not opens and "-" not in text:
+        return text, {}
+    fields = dict(zip(names, text.split("-", len(names) - 1), strict=False))
+    found = fields.get("eid") or fields.get("GRP")
+    if not found:
+        raise _wrong(table, cell, "expected an entity, eid or GRP, among the values")
+    return found, fields
+
+
+def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list[Bracket]:
+    """One mention for the pieces of each, from the first word of any to the end of the last; a
+    piece belongs to the latest mention of its entity that lacks it.
+    """
+    mentions: list[Bracket] = []
+    lacking: dict[tuple[str, int, int], list[list[Bracket]]] = defaultdict(list)
+    for one in found:
+        begun = lacking[one.entity, one.pieces, one.piece]
+        if one.piece > 1 and not begun:
+            message = f"{one.entity}[{one.piece}/{one.pieces}] has no piece before it"
+            unmatched.append((one.line, message))
+            continue
+        parts = [*(begun.pop() if one.piece > 1 else ()), one]
+        if one.piece < one.pieces:
+            lacking[one.entity, one.pieces, one.piece + 1].append(parts)
+            continue
+        real = [part for part in parts if part.start < part.end] or parts[:1]
+        start, end = min(part.start for part in real), max(part.end for part in real)
+        mentions.append(replace(parts[0], start=start, end=end, pieces=len(real)))
+    unmatched += [
+        (parts[-1].line, f"{entity}[{piece}/{pieces}] is missing")
+        for (entity, pieces, piece), begun in lacking.items()
+        for parts in begun
+    ]
+    return mentions
+
+
+def recognise(path: Path) -> Match | None:
+    """By a first comment as CoNLL-U has it, or by its name, or by the names of a folder's files."""
+    if path.is_dir():
+        found = find_files(path, _PATTERNS)
+        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
+    if _FIRST.match(first_line(path)):
+        return Match(Evidence.CONTENT, "it begins with a comment of CoNLL-U")
+    if path.name.endswith((".conllu", ".conllu.gz")):
+        return Match(Evidence.NAME, "a file *.conllu")
+    return None
+
+
+READER = Reader(
+    name="conllu",
+    form="CoNLL-U with Entity, of CorefUD or GUM (*.conllu)",
+    read=read,
+    recognise=recognise,
+    splits=SPLITS[:3],
+    data=(Dataset("conllu", patterns=tuple(f"**/{pattern}" for pattern in _PATTERNS)),),
+)

@@ -1,0 +1,81 @@
+"""The formats that docs/own-corpus.md shows: what it prints is read, and inspect-corpus, annotate,
+init and step corpus take it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from entity_transformers.cli import main
+from entity_transformers.corpus.document import Mention
+from entity_transformers.corpus.readers import detect_format, read_corpus
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDINGS = {
+    "conllu": ("conllu",), "clusters": ("json",), "booknlp": ("tokens", "entities"),
+    "brat": ("txt", "ann"),
+}  # fmt: skip
+WORDS = ("Ada", "met", "her", "friend", ".", "She", "ran", ".")
+
+
+def examples(format: str) -> Iterator[tuple[str, str]]:
+    """Ending and text of each file that the page shows of a format."""
+    page = (ROOT / "docs" / "own-corpus.md").read_text(encoding="utf-8")
+    for ending in ENDINGS[format]:
+        [text] = re.findall(rf"```{ending}\n(.*?)```", page, re.DOTALL)
+        yield "jsonl" if ending == "json" else ending, text
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a checkout."""
+    for name in ("params.yaml", "Snakefile"):
+        shutil.copy(ROOT / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("format", ENDINGS)
+def test_the_example_of_a_format_is_read_and_makes_a_study(
+    home: Path, format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "dev", "test"):
+        (home / "letters" / split).mkdir(parents=True)
+        for ending, text in examples(format):
+            own = text.replace("newdoc id = letter", f"newdoc id = {split}")
+            (home / "letters" / split / f"letter.{ending}").write_text(own)
+    one = sorted((home / "letters" / "dev").iterdir())[-1]
+    assert detect_format(home / "letters")[0] == detect_format(one)[0] == format
+    [document] = read_corpus(format, one)
+    assert document.words == WORDS
+    chains = {m.chain for m in document.mentions}
+    ada, friend = sorted(chains)
+    expected = [
+        Mention(0, 1, ada),
+        Mention(2, 4, friend),
+        Mention(2, 3, ada),
+        Mention(5, 6, friend),
+    ]
+    assert list(document.mentions) == expected
+    assert document.space_after in (None, (*(True,) * 3, False, True, True, False, True))
+
+    main(["inspect-corpus", "letters", "--json"])
+    counts = json.loads(capsys.readouterr().out)["splits"]
+    assert {split: found["mentions"] for split, found in counts.items()} == dict.fromkeys(
+        ("train", "dev", "test"), 4
+    )
+    main(["annotate", str(one), "--output", "out.jsonl", "--resolver", "names"])
+    assert json.loads(Path("out.jsonl").read_text())["words"] == list(WORDS)
+    main(["init", "letters", "--corpus", "letters"])
+    study = yaml.safe_load(Path("studies/letters.yaml").read_text())
+    assert (study["corpus"]["format"], study["models"]["gpt2e"]["labels"]) == (format, "gold")
+    main(["run", "corpus", "--study", "studies/letters.yaml"])
+    source = json.loads(Path("data/letters/text/corpus/source.json").read_text())
+    assert len(source["files"]) == 3 * len(ENDINGS[format])

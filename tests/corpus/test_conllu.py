@@ -1,0 +1,322 @@
+"""CoNLL-U with coreference: the public cases, mentions written by another method than they are read
+by, GUM's own files in three notations, and what is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from conll_files import write
+from hypothesis import given
+from hypothesis import strategies as st
+from refused import refused
+
+from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.files import open_lines
+from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.readers.conllu import read_mentions, read_table, split_documents
+
+COREFUD = "# global.Entity = eid-etype-head-other\n"
+Row = tuple[str, str, str]
+"""Number, word and MISC."""
+
+
+def conllu(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> str:
+    fields = "\t".join("_" * 7)
+    return head + "".join(f"{n}\t{word}\t{fields}\t{misc}\n" for n, word, misc in rows) + "\n"
+
+
+def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Document]:
+    path = write(folder / "a.conllu", text)
+    policy = (ledger or Ledger()).policy
+    corpus = read_corpus("conllu", path, bad_documents=policy)
+    documents = list(corpus)
+    if ledger:
+        ledger.counts, ledger.bad = corpus.ledger.counts, corpus.ledger.bad
+    return documents
+
+
+CASES: dict[str, tuple[str, list[Row], list[tuple[int, int, int]]]] = {
+    "a piece at an empty node": (COREFUD, [
+        ("1", "a", "Entity=(e1[1/2]-x-1-)"), ("2", "b", "_"), ("2.1", "_", "Entity=(e1[2/2]-x-1-)"),
+        ("3", "c", "_"), ("4", "he", "Entity=(e1-x-1-)")], [(0, 1, 1), (3, 4, 1)]),
+    "a start at an empty node": (COREFUD, [
+        ("1", "a", "_"), ("1.1", "_", "Entity=(e1-x-1-"), ("2", "b", "_"), ("3", "c", "Entity=e1)"),
+        ("4", "he", "Entity=(e1-x-1-)")], [(1, 3, 1), (3, 4, 1)]),
+    "an end at an empty node": (COREFUD, [
+        ("1", "a", "Entity=(e1-x-1-"), ("2", "b", "_"), ("2.1", "_", "Entity=e1)"), ("3", "c", "_"),
+        ("4", "he", "Entity=(e1-x-1-)")], [(0, 2, 1), (3, 4, 1)]),
+    "empty nodes alone": (COREFUD, [
+        ("1", "a", "_"), ("1.1", "_", "Entity=(e1-x-1-"), ("1.2", "_", "Entity=e1)"),
+        ("2", "he", "Entity=(e1-x-1-)")], [(1, 2, 1)]),
+    "two pieces that cross another mention": (COREFUD, [
+        ("1", "a", "Entity=(e1[1/2]-x-1-)"), ("2", "b", "Entity=(e1-x-1-"),
+        ("3", "c", "Entity=(e1[2/2]-x-1-)"), ("4", "d", "Entity=e1)")], [(0, 3, 1), (1, 4, 1)]),
+    "crossing mentions of one entity": (COREFUD, [
+        ("1", "a", "Entity=(e1[1/1]-x-1-"), ("2", "b", "Entity=(e1-x-1-"),
+        ("3", "c", "Entity=e1[1/1])"), ("4", "d", "Entity=e1)")], [(0, 3, 1), (1, 4, 1)]),
+    "a mention in another of its entity": (COREFUD, [
+        ("1", "a", "Entity=(e1-x-1-"), ("2", "b", "Entity=(e1-x-1-"), ("3", "c", "Entity=e1)e1)"),
+        ("4", "d", "_")], [(0, 3, 1), (1, 3, 1)]),
+    "GUM up to 2.8": ("", [
+        ("1", "a", "Entity=(place-103"), ("2", "b", "Entity=(person-7)"),
+        ("3", "c", "Entity=place-103)(place-103)")], [(0, 3, 103), (1, 2, 7), (2, 3, 103)]),
+    "the type before the entity": ("# global.Entity = entity-GRP-infstat-MIN-coref_type-identity\n",
+        [("1", "a", "Entity=(place-103-new-1-coref-New-York"), ("2", "b", "_"),
+        ("3", "c", "Entity=place-103)(place-103-giv-1-coref-New-York)")],
+        [(0, 3, 103), (2, 3, 103)]),
+    "entities alone": ("", [
+        ("1", "a", "Entity=(e5"), ("2", "b", "Entity=e5)(e5)")], [(0, 2, 5), (1, 2, 5)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_mentions_of_an_entity_are_right(tmp_path: Path, name: str) -> None:
+    head, rows, mentions = CASES[name]
+    [document] = read_text(tmp_path, conllu(rows, f"# newdoc id = d\n{head}"))
+    assert document.mentions == tuple(Mention(*one) for one in mentions)
+
+
+def test_what_becomes_of_pieces_and_empty_nodes_is_counted(tmp_path: Path) -> None:
+    ledger = Ledger()
+    rows = CASES["empty nodes alone"][1], CASES["two pieces that cross another mention"][1]
+    text = "".join(conllu(one, f"# newdoc id = {i}\n{COREFUD}") for i, one in enumerate(rows))
+    read_text(tmp_path, text, ledger)
+    assert ledger.counts == {"mentions_of_empty_nodes": 1, "discontinuous_mentions": 1}
+
+
+Nodes = list[tuple[int, list[int]]]
+
+
+@st.composite
+def draw_mentions(draw: st.DrawFn) -> tuple[list[bool], Nodes]:
+    """Nodes, true for a word, and mentions: an entity and the nodes of one. Two of an entity cross
+    only if one is marked as a piece, and only one of an entity has several pieces.
+    """
+    words = [True, *draw(st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=9))]
+    mentions: Nodes = []
+    for entity in range(draw(st.integers(1, 3))):
+        sets = draw(st.lists(st.sets(st.integers(0, len(words) - 1), min_size=1), max_size=3))
+        kept: list[list[int]] = []
+        for nodes in map(sorted, sets):
+            whole = len(split_runs(nodes)) == 1
+            crossing = any(
+                a[0] < b[0] <= a[-1] < b[-1]
+                for other in kept
+                for a, b in ((nodes, other), (other, nodes))
+            )
+            several = any(len(split_runs(one)) > 1 for one in kept)
+            if not (crossing if whole else several):
+                kept.append(nodes)
+        mentions += [(entity + 1, nodes) for nodes in kept]
+    return words, mentions
+
+
+def split_runs(nodes: Sequence[int]) -> list[list[int]]:
+    """Maximal runs of neighbours."""
+    cuts = [i for i, (one, two) in enumerate(pairwise(nodes), 1) if two != one + 1]
+    return [[*nodes[a:b]] for a, b in pairwise([0, *cuts, len(nodes)])]
+
+
+def write_cells(size: int, mentions: Nodes) -> list[str]:
+    """The Entity of each node: what closes there before what opens, the longest first."""
+    closing: list[list[tuple[int, str]]] = [[] for _ in range(size)]
+    opening: list[list[tuple[int, str]]] = [[] for _ in range(size)]
+    for entity, nodes in mentions:
+        runs = split_runs(nodes)
+        for piece, run in enumerate(runs, 1):
+            key = f"e{entity}" + (f"[{piece}/{len(runs)}]" if len(runs) > 1 else "")
+            end = ")" if len(run) == 1 else ""
+            opening[run[0]].append((-run[-1], f"({key}-x-1-{end}"))
+            if not end:
+                closing[run[-1]].append((-run[0], f"{key})"))
+    return [
+        "".join(text for side in pair for _, text in sorted(side, key=lambda one: one[0]))
+        for pair in zip(closing, opening, strict=True)
+    ]
+
+
+@given(draw_mentions())
+def test_mentions_that_were_written_from_sets_of_nodes_are_read(
+    drawn: tuple[list[bool], Nodes],
+) -> None:
+    """What a mention's words are is known before any bracket is."""
+    words, mentions = drawn
+    number = empty = 0
+    rows: list[Row] = []
+    for is_word, cell in zip(words, write_cells(len(words), mentions), strict=True):
+        number, empty = (number + 1, 0) if is_word else (number, empty + 1)
+        misc = f"Entity={cell}" if cell else "_"
+        rows.append((f"{number}" if is_word else f"{number}.{empty}", "w", misc))
+    [block] = split_documents(conllu(rows).splitlines(keepends=True))
+    table = read_table(block, "f")
+    place = {node: sum(words[:node]) for node, is_word in enumerate(words) if is_word}
+    expected = []
+    for entity, nodes in mentions:
+        real = [place[node] for node in nodes if words[node]]
+        expected += [Mention(real[0], real[-1] + 1, entity)] if real else []
+    assert sorted(read_mentions(table, Ledger())) == sorted(expected)
+
+
+def pair_backwards(cells: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Spans and entities of the cells of words: each closing bracket takes the nearest opening one
+    of its entity before it, by looking back through all of them.
+    """
+    left: list[tuple[int, str]] = []
+    for word, cell in enumerate(cells):
+        for text in re.findall(r"\([^()]+\)?|[^()]+\)", cell):
+            entity = re.split(r"[-)]", text.strip("("))[0]
+            if text[0] == "(":
+                left.append((word, entity))
+            if text[-1] == ")":
+                at = next(i for i in reversed(range(len(left))) if left[i][1] == entity)
+                yield left.pop(at)[0], word + 1, entity
+
+
+def as_old_gum(line: str) -> str:
+    """(place-103 and place-103) for (103-place-... and 103)."""
+    types: dict[str, str] = {}
+
+    def rewrite(match: re.Match[str]) -> str:
+        if not match[1]:
+            return f"x-{match[0]}"
+        types[match[2]] = match[3]
+        return f"({match[3]}-{match[2]}" + (")" if match[0].endswith(")") else "")
+
+    misc = re.search(r"(?<=Entity=)[^|\n]+", line)
+    if line.startswith("# global.Entity") or not misc:
+        return "" if line.startswith("# global.Entity") else line
+    cell = re.sub(r"(\()([0-9]+)-(\w+)[^()]*\)?|[0-9]+\)", rewrite, misc[0])
+    return line.replace(misc[0], cell)
+
+
+@pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_academic_art", "GENTLE_legal_abortion"])
+def test_gum_s_files_are_read_as_by_another_parser_and_in_its_old_notation(
+    shared_data: Path, name: str, tmp_path: Path
+) -> None:
+    lines = list(open_lines(shared_data / "gum" / "dep" / f"{name}.conllu.gz"))
+    rows = [line.rstrip("\n").split("\t") for line in lines if re.match(r"[0-9]+\t", line)]
+    cells = [re.search(r"(?:^|\|)Entity=([^|]+)", row[9]) for row in rows]
+    expected = {
+        (start, end, int(entity))
+        for start, end, entity in pair_backwards([one[1] if one else "" for one in cells])
+    }
+    [new] = read_text(tmp_path, "".join(lines))
+    assert {(m.start, m.end, m.chain) for m in new.mentions} == expected
+    assert len(expected) > 100
+    assert new.words == tuple(row[1] for row in rows)
+    assert new.tags == tuple(row[4] for row in rows)
+    assert read_text(tmp_path, "".join(map(as_old_gum, lines))) == [new]
+
+
+TWO = (
+    "# newdoc id = one\n" + COREFUD + "# sent_id = 1\n"
+    "1\tAda\t_\tPROPN\t_\t_\t_\t_\t_\tSpaceAfter=No|Entity=(e7-person-1-)\n"
+    "2-3\tcan't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
+    "2\tca\t_\tAUX\t_\t_\t_\t_\t_\t_\n"
+    "3\tn't\t_\tPART\t_\t_\t_\t_\t_\t_\n\n"
+    "# newpar\n1\tShe\t_\tPRON\t_\t_\t_\t_\t_\tEntity=(e7-person-1-)\n\n"
+    "# newdoc id = two\n1\tBye\tbye\tINTJ\tUH\t_\t_\t_\t_\tEntity=(x-thing-1-)\n\n"
+)
+
+
+def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
+    """What global.Entity says holds for the rest of the file; XPOS where it has the Treebank's
+    tags, else what stands for UPOS.
+    """
+    write(tmp_path / "ud" / "x-ud-dev.conllu", TWO)
+    write(tmp_path / "ud" / "train" / "b.conllu.gz", conllu([("1", "a", "_")] * 2, ""))
+    documents = list(read_corpus("conllu", tmp_path / "ud"))
+    assert detect_format(tmp_path / "ud")[0] == "conllu"
+    assert documents == [
+        Document("train/b", 0, "train", "", ("a", "a"), (0,), (), None, (True, True)),
+        Document(
+            name="one",
+            part=0,
+            split="dev",
+            genre="",
+            words=("Ada", "ca", "n't", "She"),
+            sentence_starts=(0, 3),
+            mentions=(Mention(0, 1, 7), Mention(3, 4, 7)),
+            tags=("NNP", "VB", "RP", "PRP"),
+            space_after=(False, False, False, True),
+        ),
+        Document("two", 0, "dev", "", ("Bye",), (0,), (Mention(0, 1, 1),), ("UH",), (True,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "tags"),
+    [
+        ([("NOUN", "NNFS1"), ("X", "NN")], ("NN", "FW")),  # one is not the Treebank's: none is
+        ([("NOUN", "NNS"), ("_", "_")], ("NNS", "XX")),
+        ([("NOUN", "_"), ("_", "_")], ("NN", "XX")),
+        ([("_", "XX"), ("_", "_")], ("XX", "XX")),
+        ([("_", "NE"), ("_", "_")], None),
+    ],
+)
+def test_tags_are_the_treebank_s_or_stand_for_universal_ones(
+    tmp_path: Path, columns: list[tuple[str, str]], tags: tuple[str, ...] | None
+) -> None:
+    rows = (f"{i}\ta\t_\t{u}\t{x}\t_\t_\t_\t_\t_\n" for i, (u, x) in enumerate(columns, 1))
+    [document] = read_text(tmp_path, "".join(rows) + "\n")
+    assert document.tags == tags
+
+
+def test_documents_without_a_name_are_numbered(tmp_path: Path) -> None:
+    text = conllu([("1", "a", "_")], "") + "# newdoc\n" + conllu([("1", "b", "_")], "")
+    assert [(d.id, d.words) for d in read_text(tmp_path, text)] == [
+        ("a#0", ("a",)),
+        ("a-2#0", ("b",)),
+    ]
+
+
+BAD = {
+    "CorefUD without its head": (conllu([("1", "a", "Entity=(e1-person-1-)")], ""),
+     r"line 1, column 10: Entity='\(e1-person-1-\)': no line # global.Entity"),
+    "fields without an entity": (conllu([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"),
+     r"line 2, column 10: .*expected an entity, eid or GRP"),
+    "never opened": (conllu([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
+    "never closed": (conllu([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
+    "opened at an empty node": (conllu([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]),
+     r"line 4, column 10: \(e1 opens"),
+    "a piece is missing": (conllu([("1", "a", "Entity=(e1[1/2]-x)")]),
+     r"line 3, column 10: e1\[2/2\] is missing"),
+    "a piece too many": (conllu([("1", "a", "Entity=(e1[2/2]-x)")]),
+     r"line 3, column 10: e1\[2/2\] has no piece before it"),
+    "a piece of none": (conllu([("1", "a", "Entity=(e1[3/2]-x)")]),
+     r"line 3, column 10: .*expected pieces"),
+    "no bracket": (conllu([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
+    "a joined form's": (conllu([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
+     r"line 3, column 10: .*of a joined form"),
+    "CorefUD 0.2": (conllu([("1", "a", "ClusterId=c1|MentionSpan=1")]),
+     r"line 3, column 10: ClusterId"),
+    "a word with a space": (conllu([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
+    "blanked": (conllu([("1", "_", "_")] * 3 + [("2", ".", "_")]),
+     r"line 3, column 2: most words are _: a blanked text"),
+    "a second document": (conllu([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n",
+     r"line 6: 2 columns"),
+    "no words": ("# newdoc id = d\n\n", r"line 1: no words in this document"),
+    "nothing": ("\n", r"no words in this file"),
+    "a name of no UTF-8": ("# newdoc id = \0\n1\ta\n", r"line 1, character 1: a NUL"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
+    text, message = BAD[name]
+    with refused(f"a.conllu.*{message}"):
+        read_text(tmp_path, text)
+
+
+def test_skip_drops_a_bracket_or_a_document(tmp_path: Path) -> None:
+    good = "# newdoc id = good\n1\ta\t_\t_\t_\t_\t_\t_\t_\tEntity=(e1-x)e2)\n\n"
+    ledger = Ledger("skip")
+    [document] = read_text(tmp_path, BAD["no bracket"][0] + good, ledger)
+    assert (document.name, document.mentions) == ("good", (Mention(0, 1, 1),))
+    assert (list(ledger.bad), ledger.counts) == (["d#0"], {"unmatched_brackets": 1})
