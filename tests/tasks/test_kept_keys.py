@@ -29,6 +29,7 @@ def test_rows_have_the_bytes_beyond_the_window() -> None:
     corpus = tiny_corpus(3, seed=5, split="test", shortest=40, longest=50)
     section = KeptKeysParams(
         splits=("test",), tokens=60, windows=(8,), context=4, budgets=(3, 9), parts="gold", sinks=2,
+        texts=("original",),
         kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"}),
     )  # fmt: skip
     rows = list(score_keys(model, corpus, section, 1))

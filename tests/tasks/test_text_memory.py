@@ -65,7 +65,7 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
     kept = ({"policy": "recent"}, {"policy": "half entities", "labels": "gold"})
     section = TextMemoryParams(
         splits=("test",), windows=(8,), context=4, budgets=(6,), kept=kept, tokens=None,
-        parts="gold", batch_tokens=56,
+        parts="gold", texts=("original",), batch_tokens=56,
     )  # fmt: skip
     rows = list(score_policies(model, corpus, section, 1))
     parts = name_parts(give(corpus, "gold"), 8)
@@ -89,6 +89,7 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
 def test_what_cannot_be_scored_is_refused() -> None:
     values = {
         "splits": ("test",), "windows": (8,), "budgets": (6,), "tokens": None, "parts": "gold",
+        "texts": ("original",),
         "batch_tokens": 56,
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"context 8 leaves no new token in a window of 8: name"):

@@ -27,6 +27,7 @@ KEPT = {
     "context": 8,
     "budgets": [8],
     "tokens": 60,
+    "texts": ["original", "renamed"],
     "kept": [{"policy": "recent"}, {"policy": "half entities", "labels": "gold"}],
 }
 TINY = {

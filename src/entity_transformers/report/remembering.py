@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,15 +33,18 @@ EQUIVALENT = 0.005
 
 
 class Kept(NamedTuple):
-    """What was kept: a policy, by which labels, how many tokens, beside which window."""
+    """What was kept: a policy, by which labels, how many tokens, beside which window, of which
+    text: the original one, or one with other names.
+    """
 
     policy: str
     labels: str
     budget: int
     window: int
+    text: str
 
     @property
-    def text(self) -> str:
+    def name(self) -> str:
         """As tables and figures write it."""
         return self.policy if self.labels == "none" else f"{self.policy}, {self.labels}"
 
@@ -64,15 +68,16 @@ class Gap:
 def list_kept(results: Results, step: str) -> list[Kept]:
     """Everything that was scored, in the order of the study."""
     rows = results.frame.find(step, measure="loss", part="all")
-    names = ["policy", "labels", "budget", "window"]
+    names = ["policy", "labels", "budget", "window", "text"]
     found = rows[names].drop_duplicates().to_dict("records") if "policy" in rows else []
     return [
-        Kept(row["policy"], row["labels"], int(row["budget"]), int(row["window"])) for row in found
+        Kept(row["policy"], row["labels"], int(row["budget"]), int(row["window"]), row["text"])
+        for row in found
     ]
 
 
-def _nothing(window: int) -> Kept:
-    return Kept("none", "none", 0, window)
+def _nothing(window: int, text: str = "original") -> Kept:
+    return Kept("none", "none", 0, window, text)
 
 
 def read_units(
@@ -129,7 +134,8 @@ def read_bytes(results: Results, step: str, kept: Kept) -> float | None:
 def read_window_bytes(results: Results, window: int) -> float | None:
     """The bytes of the keys and values of a window."""
     for model in results.measured("kept_cache"):
-        key = at("kept_cache", "window_bytes", results.split("kept_cache"), window=window)
+        about = {"window": window, "text": "original"}
+        key = at("kept_cache", "window_bytes", results.split("kept_cache"), **about)
         return results.statistic(model, key).mean
     return None
 
@@ -139,22 +145,26 @@ def build_losses(results: Results, step: str) -> Table:
     listed = list_kept(results, step)
     budgets = sorted({kept.budget for kept in listed if kept.budget})
     rows = list[tuple[Cell, ...]]()
-    for window in sorted({kept.window for kept in listed}):
-        plain = Number(read_mean(results, step, _nothing(window)), 4)
-        rows.append((Number(window, 0), "nothing", MISSING, plain, *[MISSING] * len(budgets)))
-        for text in dict.fromkeys(k.text for k in listed if k.window == window and k.budget):
-            own = {k.budget: k for k in listed if (k.window, k.text) == (window, text)}
-            first = own[min(own)]
+    for nothing in (kept for kept in listed if not kept.budget):
+        head = nothing.text, Number(nothing.window, 0)
+        plain = Number(read_mean(results, step, nothing), 4)
+        rows.append((*head, "nothing", MISSING, plain, *[MISSING] * len(budgets)))
+        beside = [k for k in listed if k.budget and k[3:] == nothing[3:]]
+        for policy, labels in dict.fromkeys(kept[:2] for kept in beside):
+            own = {kept.budget: kept for kept in beside if kept[:2] == (policy, labels)}
             gaps = (
-                subtract(results, step, own[size], _nothing(window)) if size in own else None
+                subtract(results, step, own[size], nothing) if size in own else None
                 for size in budgets
             )
             cells = (MISSING if gap is None else gap.number for gap in gaps)
-            rows.append((Number(window, 0), first.policy, first.labels, MISSING, *cells))
+            rows.append((*head, policy, labels, MISSING, *cells))
     return Table(
         name=step,
         title="What is kept beside the window",
-        columns=("Window", "Kept", "By the labels", "Loss", *(f"{n:,} tokens" for n in budgets)),
+        columns=(
+            *("Text", "Window", "Kept", "By the labels", "Loss"),
+            *(f"{n:,} tokens" for n in budgets),
+        ),
         rows=tuple(rows),
         measures=(
             "Nats per token without a memory, and how much more (+) or less (−) they are with so"
@@ -167,6 +177,7 @@ def build_losses(results: Results, step: str) -> Table:
             " surprising: of the text so far, by count and by the model's loss. Slots: the latest"
             " place of each token. Shuffled: the chains permuted among the mentions; surface: one"
             " entity for each spelling; random: as many spans of the same lengths, anywhere."
+            " Renamed: the same text with invented names."
         ),
     )
 
@@ -206,10 +217,10 @@ def _contrasts(step: str) -> Iterator[Contrast]:
             yield Contrast("P3", step, ours, theirs, window, 64, None, decided)
 
 
-def _find(results: Results, one: Contrast, side: tuple[str, str]) -> Kept | None:
+def _find(results: Results, one: Contrast, side: tuple[str, str], text: str) -> Kept | None:
     for kept in list_kept(results, one.step):
-        same = kept.policy, kept.budget, kept.window
-        if same == (side[0], one.budget, one.window) and kept.labels.startswith(side[1]):
+        same = kept.policy, kept.budget, kept.window, kept.text
+        if same == (side[0], one.budget, one.window, text) and kept.labels.startswith(side[1]):
             return kept
     return None
 
@@ -226,28 +237,29 @@ def adjust(values: list[float]) -> list[float]:
 def build_contrasts(results: Results, step: str) -> Table:
     """The plan's contrasts that this study has scored, each with its verdict."""
     found = []
-    for one in _contrasts(step):
-        sides = [_find(results, one, side) for side in (one.ours, one.theirs)]
+    texts = dict.fromkeys(kept.text for kept in list_kept(results, step))
+    for one, text in product(_contrasts(step), texts):
+        sides = [_find(results, one, side, text) for side in (one.ours, one.theirs)]
         if sides[0] and sides[1]:
             gaps = [subtract(results, step, sides[0], sides[1], part) for part in ("all", "far")]
             if gaps[0] is not None:
                 found.append((one, sides[0], sides[1], gaps[0], gaps[1]))
-    decided = [gap.p for one, _, _, gap, _ in found if one.decided]
+    decided = [gap.p for one, kept, _, gap, _ in found if _is_decided(one, kept)]
     adjusted = iter(adjust(decided))
     rows = []
     for one, ours, theirs, gap, far in found:
-        p = next(adjusted) if one.decided else None
+        p = next(adjusted) if _is_decided(one, ours) else None
         rows.append((
-            one.name, Number(one.window, 0), Number(one.budget, 0), ours.text, theirs.text,
-            gap.number, MISSING if far is None else far.number,
+            one.name, ours.text, Number(one.window, 0), Number(one.budget, 0), ours.name,
+            theirs.name, gap.number, MISSING if far is None else far.number,
             MISSING if p is None else Number(p, 4), _decide(one, gap, p),
         ))  # fmt: skip
     return Table(
         name=f"{step}_contrasts",
         title="The plan's contrasts",
         columns=(
-            "", "Window", "Kept", "First", "Second", "First less second", "The same, far mentions",
-            "p (Holm)", "Verdict",
+            "", "Text", "Window", "Kept", "First", "Second", "First less second",
+            "The same, far mentions", "p (Holm)", "Verdict",
         ),
         rows=tuple(rows),
         measures="What studies/remembering.md, written before any score, asks of these numbers.",
@@ -257,6 +269,10 @@ def build_contrasts(results: Results, step: str) -> Table:
             f" this table. Equivalent: within {EQUIVALENT} by two one-sided tests."
         ),
     )  # fmt: skip
+
+
+def _is_decided(one: Contrast, kept: Kept) -> bool:
+    return one.decided and kept.text == "original"
 
 
 def _decide(one: Contrast, gap: Gap, p: float | None) -> str:
@@ -272,7 +288,8 @@ def _decide(one: Contrast, gap: Gap, p: float | None) -> str:
 
 def build_prices(results: Results) -> Table:
     """A row for each policy and budget beside the smallest window: which window has its loss."""
-    step, listed = "kept_cache", list_kept(results, "kept_cache")
+    step = "kept_cache"
+    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
     windows = sorted({kept.window for kept in listed})
     losses = [read_mean(results, step, _nothing(window)) for window in windows]
     sizes = [read_window_bytes(results, window) for window in windows]
@@ -317,7 +334,8 @@ def draw_prices(results: Results) -> Figure | None:
     keys and values of a longer window (black). Left: all tokens. Right: later mentions whose entity
     was mentioned last before the window.
     """
-    step, listed = "kept_cache", list_kept(results, "kept_cache")
+    step = "kept_cache"
+    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
     windows = sorted({kept.window for kept in listed})
     if len(windows) < 2:
         return None
@@ -326,12 +344,12 @@ def draw_prices(results: Results) -> Figure | None:
     panels = []
     for part in ("all", "far"):
         lines = []
-        for number, text in enumerate(dict.fromkeys(kept.text for kept in own)):
-            some = [kept for kept in own if kept.text == text]
+        for number, name in enumerate(dict.fromkeys(kept.name for kept in own)):
+            some = [kept for kept in own if kept.name == name]
             x = [(read_bytes(results, step, kept) or 0) / 1024 for kept in some]
             y = [read_mean(results, step, kept, part) for kept in some]
             look: Any = {"dash": "-" if number < len(PALETTE) else "--", "mark": "o"}
-            lines.append(Line(text, PALETTE[number % len(PALETTE)], x, y, **look))
+            lines.append(Line(name, PALETTE[number % len(PALETTE)], x, y, **look))
         base = read_window_bytes(results, short)
         if part == "all" and base is not None:
             more = [(read_window_bytes(results, w) or 0) - base for w in windows[1:]]

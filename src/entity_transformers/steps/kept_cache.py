@@ -28,5 +28,7 @@ def kept_cache(run: Run) -> Rows:
     from entity_transformers.tasks.kept_cache import score_caches
 
     [weights] = [one for one in list_weights(run.home("lm")) if one.suffix == ".safetensors"]
-    texts = run.section.read(run)
-    yield from score_caches(run.trained, weights, texts, run.section, run.seed or 0)
+    seed, section = run.seed or 0, run.section
+    yield from section.score(
+        run, lambda text: score_caches(run.trained, weights, text, section, seed)
+    )

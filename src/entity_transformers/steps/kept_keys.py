@@ -38,4 +38,5 @@ def kept_keys(run: Run) -> Rows:
     """
     from entity_transformers.tasks.kept_keys import score_keys
 
-    yield from score_keys(run.trained, run.section.read(run), run.section, run.seed or 0)
+    seed, section = run.seed or 0, run.section
+    yield from section.score(run, lambda text: score_keys(run.trained, text, section, seed))

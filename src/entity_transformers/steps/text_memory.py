@@ -4,14 +4,17 @@ by some policy, are put before each window. Nothing is trained.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from entity_transformers.corpus.document import Split
-from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.step import MODEL, TOKENS, Row, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size
+
+if TYPE_CHECKING:
+    from entity_transformers.corpus.alignment import AlignedCorpus
 
 PolicyName = Literal[
     "recent", "mentions", "entities", "surprising", "rare", "nouns", "slots", "half mentions",
@@ -47,6 +50,8 @@ class MemoryParams(Section):
     """what is kept, each beside nothing at all"""
     parts: str
     """layer of labels by which tokens are told apart: outside mentions, first and later ones"""
+    texts: Annotated[tuple[Literal["original", "renamed"], ...], Field(min_length=1)]
+    """renamed: with other names in the mentions of ``parts``, which nobody has read before"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -56,9 +61,10 @@ class MemoryParams(Section):
                 " name fewer tokens"
             )
 
-    def read(self, run: Run) -> Any:
-        """The texts; ValueError where the model reads no such windows."""
+    def score(self, run: Run, score: Callable[[AlignedCorpus], Iterable[Row]]) -> Rows:
+        """The rows of each text; ValueError where the model reads no such windows."""
         from entity_transformers.corpus.tokens import join_splits, take_middle
+        from entity_transformers.tasks.renaming import rename
 
         context = run.trained.context
         if context is not None and self.longest > context:
@@ -66,8 +72,15 @@ class MemoryParams(Section):
                 f"{run.step.name}: {self.longest} tokens are read at once, but {run.model} reads at"
                 f" most {context}"
             )
-        texts = join_splits([run.split(split) for split in self.splits])
-        return texts if self.tokens is None else take_middle(texts, self.tokens, edge=1000)
+        corpus = join_splits([run.split(split) for split in self.splits])
+        if self.tokens is not None:
+            corpus = take_middle(corpus, self.tokens, edge=1000)
+        for text in self.texts:
+            read = corpus
+            if text == "renamed":
+                read = rename(corpus, self.parts, run.tokenizer, run.seed or 0)
+            for row in score(read):
+                yield {**row, "text": text}
 
     @property
     def longest(self) -> int:
@@ -100,4 +113,5 @@ def text_memory(run: Run) -> Rows:
     """
     from entity_transformers.tasks.text_memory import score_policies
 
-    yield from score_policies(run.trained, run.section.read(run), run.section, run.seed or 0)
+    seed, section = run.seed or 0, run.section
+    yield from section.score(run, lambda text: score_policies(run.trained, text, section, seed))

@@ -57,7 +57,10 @@ def find_words(corpus: AlignedCorpus, spans: np.ndarray, d: int) -> list[tuple[i
 
 
 def choose_names(
-    words: Sequence[Tokens], others: Sequence[Tokens], tokenizer: Any, generator: np.random.Generator
+    words: Sequence[Tokens],
+    others: Sequence[Tokens],
+    tokenizer: Any,
+    generator: np.random.Generator,
 ) -> dict[Tokens, Tokens]:
     """Another name for each of a document's words, with as many tokens; ``others`` of one."""
     by_length = defaultdict[int, list[Tokens]](list)

@@ -1,0 +1,132 @@
+"""Tables of what is kept, on made-up books in which the effects are known."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from made import make_entries, make_results
+from scipy import stats
+
+from entity_transformers.report.remembering import (
+    Kept,
+    adjust,
+    build_contrasts,
+    build_losses,
+    build_prices,
+    draw_prices,
+    subtract,
+)
+from entity_transformers.report.results import Results
+from entity_transformers.report.table import Number
+
+BOOKS, COUNT = 30, 100
+NAMES = "resolver:names-causal"
+EFFECTS = {
+    ("none", "none"): 0.0,
+    ("recent", "none"): -0.02,
+    ("mentions", NAMES): -0.12,
+    ("mentions", f"random-{NAMES}"): -0.115,
+    ("rare", "none"): -0.01,
+    ("half entities", "gold"): -0.0500,
+    ("half entities", "shuffled"): -0.0499,
+    ("half entities", "surface"): -0.08,
+}
+WINDOWS = {256: 3.6, 512: 3.5, 2048: 3.4}
+
+
+def make(step: str) -> Results:
+    """Loss = window + policy + a book's own difficulty + noise of 0.002."""
+    rows: list[dict[str, Any]] = []
+    units: list[dict[str, Any]] = []
+    difficulty = np.random.default_rng(1).normal(0, 0.3, BOOKS)
+    about = {"step": step, "model": "gpt2", "seed": 1, "split": "all"}
+    for window, ((policy, labels), effect) in product(WINDOWS, EFFECTS.items()):
+        budget = 0 if policy == "none" else 64 if policy.startswith("half") else 256
+        key = {"policy": policy, "labels": labels, "budget": budget, "window": window}
+        key["text"] = "original"
+        noise = np.random.default_rng([window, len(rows)]).normal(0, 0.002, BOOKS)
+        losses = WINDOWS[window] + effect + difficulty + noise
+        for part in ("all", "far"):
+            own = {**about, **key, "part": part}
+            rows.append({"measure": "loss", "value": losses.mean(), "count": 1, **own})
+            for book, loss in enumerate(losses):
+                unit = {"unit": f"b{book:02}", "count": COUNT, "value": loss * COUNT}
+                units.append({"measure": "nll", **unit, **own})
+        rows.append({"measure": "bytes", "value": 1024 * budget, **about, **key})
+    for window in WINDOWS:
+        own = {**about, "window": window, "text": "original"}
+        rows.append({"measure": "window_bytes", "value": 23_040 * window, "count": window, **own})
+    return make_results(rows, units, (make_entries()["gpt2"],), seeds=(1,))
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return make("kept_cache")
+
+
+def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Results) -> None:
+    sides = [
+        Kept("mentions", NAMES, 256, 256, "original"),
+        Kept("none", "none", 0, 256, "original"),
+    ]
+    gap = subtract(results, "kept_cache", *sides)
+    assert gap is not None
+    values = [
+        results.units.data.query(
+            "policy == @side.policy and labels == @side.labels and window == '256'"
+            " and part == 'all'"
+        ).value.to_numpy() / COUNT
+        for side in sides
+    ]  # fmt: skip
+    found = stats.ttest_rel(*values)
+    interval = found.confidence_interval(0.95)
+    assert (gap.value, gap.low, gap.high) == pytest.approx(
+        (np.mean(values[0] - values[1]), interval.low, interval.high)
+    )
+    assert gap.p == pytest.approx(1e-4)
+    assert gap.value == pytest.approx(-0.12, abs=0.002)
+
+
+def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
+    table = build_contrasts(results, "kept_cache")
+    verdicts = {(row[0], str(row[2]), row[5]): row[-1] for row in table.rows}
+    assert verdicts["P1", "256", "recent"] == "supported"
+    assert verdicts["P2", "256", f"mentions, random-{NAMES}"] == "not supported"  # by 0.005 alone
+    assert verdicts["P2", "256", "rare"] == "supported"
+    assert verdicts["P1", "2,048", "recent"] == "reported"
+    text = build_contrasts(make("text_memory"), "text_memory")
+    found = {row[5]: row[-1] for row in text.rows if str(row[2]) == "256" and row[0] == "P3"}
+    assert found == {
+        "half entities, shuffled": "equivalent",
+        "half entities, surface": "worse",
+    }
+
+
+def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
+    table = build_prices(results)
+    row = next(row for row in table.rows if row[0] == "mentions" and row[1] == NAMES)
+    # 3.48 lies a fifth of the way from 3.5 at 512 to 3.4 at 2,048, by the logarithm
+    assert isinstance(row[6], Number)
+    assert row[6].value == pytest.approx(512 * 4**0.2, rel=0.03)
+    assert isinstance(row[4], Number)
+    assert row[4].value == pytest.approx(0.6, abs=0.02)
+    more = 23_040 * (row[6].value - 256)
+    assert isinstance(row[8], Number)
+    assert row[8].value == pytest.approx(more / (256 * 1024), rel=1e-6)
+    assert draw_prices(results) is not None
+
+
+def test_losses_have_a_row_for_each_window_and_policy(results: Results) -> None:
+    table = build_losses(results, "kept_cache")
+    assert len(table.rows) == len(WINDOWS) * len(EFFECTS)
+    assert len({len(row) for row in table.rows} | {len(table.columns)}) == 1
+
+
+def test_p_values_are_adjusted_by_holm() -> None:
+    values = [0.01, 0.04, 0.03, 0.005]
+    order = np.argsort(values)
+    expected = np.maximum.accumulate(np.minimum(1, np.sort(values) * np.arange(4, 0, -1)))
+    assert adjust(values) == pytest.approx(expected[np.argsort(order)].tolist())
