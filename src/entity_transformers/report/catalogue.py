@@ -9,6 +9,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from entity_transformers.report import (
+    adapters,
     corpus,
     decisions,
     lambada,
@@ -34,6 +35,7 @@ MODULES = (
     corpus,
     lm,
     overview,
+    adapters,
     perplexity,
     lambada,
     similarity,

@@ -1,0 +1,66 @@
+"""Entity attention against LoRA, on made-up documents in which the effects are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from made import make_results
+from tiny import tiny_entry
+
+from entity_transformers.report.adapters import ADAPTERS, has_learnt, say_adapters
+from entity_transformers.report.results import Results
+from entity_transformers.report.table import Number
+
+DOCUMENTS = 40
+
+
+def make(told: float, lagged: float) -> Results:
+    """Losses: 3.5 without labels, 3.49 by LoRA, and as given."""
+    losses = {"none": 3.5, "lora": 3.49, "next": told, "lagged": lagged}
+    rows: list[dict[str, Any]] = []
+    units: list[dict[str, Any]] = []
+    entries = []
+    difficulty = np.random.default_rng(1).normal(0, 0.3, DOCUMENTS)
+    for name, mean in losses.items():
+        labels, adapter = ("gold", "lora") if name == "lora" else (name, "entities")
+        entry = tiny_entry("pretrained-entities", labels=labels, adapter=adapter)
+        entries.append(replace(entry, name=name))
+        about = {"model": name, "seed": 1}
+        for rate in (0.001, 0.003):
+            own = {"step": "lm", "split": "dev", "learning_rate": rate, **about}
+            rows.append({"measure": "trial_loss", "value": mean + rate, **own})
+        noise = np.random.default_rng(len(rows)).normal(0, 0.002, DOCUMENTS)
+        key = {"step": "perplexity", "split": "test", "entities": "on", **about}
+        rows.append({"measure": "loss", "value": mean, "count": 1, **key})
+        for d, value in enumerate(mean + difficulty + noise):
+            own = {"unit": f"d{d:02}", "count": 100, "value": 100 * value}
+            units.append({"measure": "nll", **own, **key})
+    return make_results(rows, units, tuple(entries), seeds=(1,))
+
+
+@pytest.mark.parametrize(
+    ("told", "lagged", "learnt", "said"),
+    [
+        (3.499, 3.47, False, "it has not learnt to use labels, so no verdict on them is given"),
+        (3.40, 3.4897, True, "(equivalent, margin 0.005)"),
+        (3.40, 3.47, True, "(better)"),
+        (3.40, 3.51, True, "(worse)"),
+    ],
+)
+def test_a_verdict_is_given_where_the_positive_control_passes(
+    told: float, lagged: float, learnt: bool, said: str
+) -> None:
+    results = make(told, lagged)
+    assert has_learnt(results) is learnt
+    [sentence] = say_adapters(results)
+    assert said in sentence
+    table = ADAPTERS.build(results)
+    assert table.columns[1:4] == ("Dev, rate 0.001", "Dev, rate 0.003", "Test")
+    cells = {row[0]: row[4] for row in table.rows}
+    lagged_cell = cells["after a mention has ended"]
+    assert isinstance(lagged_cell, Number)
+    assert lagged_cell.value == pytest.approx(lagged - 3.49, abs=0.002)
+    assert str(cells["LoRA"]) == "–"
