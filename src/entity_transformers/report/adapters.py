@@ -32,7 +32,10 @@ NAMES = {
 
 def name_labels(model: ModelEntry) -> str:
     """What an entry reads, or that it is the control without a memory."""
-    return "LoRA" if model.lm.adapter == "lora" else NAMES.get(model.labels, model.labels)
+    if model.lm.adapter == "lora":
+        return "LoRA"
+    name = NAMES.get(model.labels, model.labels)
+    return f"{name}, as keys alone" if model.lm.entity_values == "hidden" else name
 
 
 def list_adapters(results: Results) -> dict[str, ModelEntry]:
