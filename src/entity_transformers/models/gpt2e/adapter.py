@@ -168,6 +168,17 @@ class Adapted:
         if getattr(config, KEY, None):
             attach(cast(PreTrainedModel, self), getattr(config, KEY))
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """To pickle by the model's own class, since this one has no place to be imported from."""
+        _, _, *state = cast(tuple[Any, ...], super().__reduce_ex__(max(2, protocol)))
+        return _make_bare, (cast(Any, type(self)).adapted,), *state
+
+
+def _make_bare(kind: type[PreTrainedModel]) -> Any:
+    """What pickle fills with the state of a model."""
+    adapted: Any = adapt_class(cast(Any, kind))
+    return adapted.__new__(adapted)
+
 
 @cache
 def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
@@ -179,6 +190,7 @@ def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
     ways = (EntityGeneration,) if issubclass(kind, GenerationMixin) else ()
     own: Any = kind
     body = {
+        "adapted": kind,
         "forward": with_entities(own.forward),
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
