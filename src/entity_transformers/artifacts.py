@@ -267,9 +267,23 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
     text = check(path).read_bytes()
     try:
-        return Tokenizer.from_buffer(text)
+        return encode_all(Tokenizer.from_buffer(text))
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
+
+
+def encode_all(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer without what cuts, fills or varies a text (truncation, padding, dropout): a
+    copy, if it has any of these.
+    """
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if tokenizer.truncation or tokenizer.padding or dropout:
+        tokenizer = type(tokenizer).from_str(tokenizer.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+    if dropout:
+        tokenizer.model.dropout = None
+    return tokenizer
 
 
 def copy_file(source: Path, target: Path) -> None:
