@@ -33,6 +33,7 @@ from entity_transformers.encode.reader import (
 )
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.folders import refuse_adapter
 from entity_transformers.models.gpt2e.adapter import KEY
 from entity_transformers.models.gpt2e.entities import (
     EntityContinuation,
@@ -279,6 +280,7 @@ def _load_model(folder: Path) -> Any:
 
     from entity_transformers.models.gpt2e.adapter import load_entity_attention
 
+    refuse_adapter(folder)
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 
 from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.models.folders import refuse_adapter
 from entity_transformers.models.gpt2e.entities import (
     INPUTS,
     Entities,
@@ -110,6 +111,7 @@ def load_entity_attention(
             f"{folder}: no {SWITCHES} there: write it with save_entity_attention, or"
             " leave model out for a folder of save_pretrained"
         )
+    refuse_adapter(folder)
     config = AutoConfig.from_pretrained(folder)
     if not getattr(config, KEY, None):
         raise ValueError(
