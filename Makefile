@@ -48,9 +48,9 @@ sample: study  ## every table but the controls on a small corpus: 3 minutes on t
 
 study: .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
 	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
-	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH=$(CURDIR)/workflow/logger$(if $(PYTHONPATH),:$(PYTHONPATH)) $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
+	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH="$$PWD/workflow/logger$${PYTHONPATH:+:$$PYTHONPATH}" $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-verdicts $(FILE)
-	@echo "Report: $(CURDIR)/results/$(STUDY)/report.html"
+	@echo "Report: $$PWD/results/$(STUDY)/report.html"
 
 report: .venv/ready  ## the tables, figures and page of a study from the numbers that git holds
 	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
@@ -61,7 +61,7 @@ site: .venv/ready  ## the documents, and each study's README.md, as pages in sit
 	rm -rf work/pages && mkdir -p work/pages
 	git ls-files $(PAGES) | tar cf - -T - | tar xf - -C work/pages
 	$(BIN)/mkdocs build --quiet
-	@echo "Site: $(CURDIR)/site/index.html"
+	@echo "Site: $$PWD/site/index.html"
 
 test: .venv/ready  ## the tests that one runs while working
 	$(PYTEST) -m 'not slow'

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.corpus.mentions import drop_singletons, merge_chains
+from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.resolve.registry import REGISTRY, make_resolver
@@ -89,11 +89,18 @@ class Scores:
 
 
 def make_chains(mentions: Iterable[Mention]) -> list[Chain]:
-    """The entities' sets of spans, disjoint: those that share one are merged."""
+    """The entities' sets of spans, disjoint: as in the reference scorer (scorer.pl 8.01), a span
+    that several have counts in the first of them alone.
+    """
     chains: dict[int, set[Span]] = {}
-    for mention in merge_chains(mentions)[0]:
+    for mention in mentions:
         chains.setdefault(mention.chain, set()).add((mention.start, mention.end))
-    return list(map(frozenset, chains.values()))
+    taken: set[Span] = set()
+    found = []
+    for spans in chains.values():
+        found.append(frozenset(spans - taken))
+        taken |= spans
+    return [chain for chain in found if chain]
 
 
 def _chain_of(chains: Sequence[Chain]) -> dict[Span, int]:

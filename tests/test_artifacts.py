@@ -5,6 +5,7 @@ file.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from entity_transformers.artifacts import (
     read_arrays,
     read_json,
     read_json_lines,
+    read_text,
     read_tokenizer,
     recorded,
     write_arrays,
@@ -90,6 +92,16 @@ def test_a_file_that_its_record_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"files": 1}')
     with pytest.raises(ValueError, match=r"run\.json: damaged: delete it and run the step"):
         read_json(path)
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "device.json").symlink_to("/dev/zero")
+    (tmp_path / "folder.json").mkdir()
+    for path in tmp_path.glob("*.json"):
+        for read in (read_json, read_arrays, read_tokenizer, read_text):
+            with pytest.raises(ValueError, match=rf"{path.name}: not a regular file"):
+                read(path)
 
 
 def test_json_lines_come_back(tmp_path: Path) -> None:

@@ -53,13 +53,16 @@ def write_record(
 
 
 def check(path: Path) -> Path:
-    """``path``; ValueError if it is not what the record beside it says.
+    """``path``; ValueError if it is not what the record beside it says, or no regular file (to read
+    a pipe or a device may never end).
 
     A file that no record names is not checked, nor one that this command has just written.
     """
     written = _written.get() or ()
-    if path.absolute() in written or not path.is_file():
+    if path.absolute() in written or not path.exists():
         return path
+    if not path.is_file():
+        raise ValueError(f"{path}: not a regular file: put the file itself there")
     expected = read_record(path.parent).get("files", {}).get(path.name)
     if expected is not None and (found := file_digest(path)) != expected:
         raise ValueError(
@@ -71,13 +74,21 @@ def check(path: Path) -> Path:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record of the run whose files are in ``folder``; empty where there is none."""
+    """The record of the run whose files are in ``folder``; empty where there is none. ValueError
+    for a damaged one, or that of a run whose place is another.
+    """
     path = folder / RECORD
     if not path.is_file():
         return {}
     record = _load_object(path)
     if not isinstance(record.get("files", {}), dict):
         raise ValueError(f"{path}: damaged: delete it and run the step that writes it again")
+    place = record.get("place", str(folder))
+    if place != str(folder) and not folder.is_absolute():
+        raise ValueError(
+            f"{path}: its files are those of {place}, in the wrong place: bring these back, or"
+            " delete it and run the step that writes it again"
+        )
     return record
 
 
@@ -267,9 +278,23 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
     text = check(path).read_bytes()
     try:
-        return Tokenizer.from_buffer(text)
+        return encode_all(Tokenizer.from_buffer(text))
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
+
+
+def encode_all(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer without what cuts, fills or varies a text (truncation, padding, dropout): a
+    copy, if it has any of these.
+    """
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if tokenizer.truncation or tokenizer.padding or dropout:
+        tokenizer = type(tokenizer).from_str(tokenizer.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+    if dropout:
+        tokenizer.model.dropout = None
+    return tokenizer
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -238,4 +238,4 @@ def execute(run: Run) -> None:
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
     key = Plan(run.params).digest(run.step, run.model)
-    write_record(run.folder, names, {"digest": key, **facts})
+    write_record(run.folder, names, {"place": str(run.folder), "digest": key, **facts})

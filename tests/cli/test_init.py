@@ -90,6 +90,13 @@ def test_the_study_has_the_steps_that_the_text_can_fill(
         assert any(table in line for line in told) == (step not in steps.split())
 
 
+def test_a_copy_of_the_checkout_finds_the_corpus(write: Write, tmp_path: Path) -> None:
+    """Git has what lies in the checkout; anything else is named from the root."""
+    outside = tmp_path.parent / f"{tmp_path.name}.jsonl"
+    shutil.move(write(ROW), outside)
+    assert run(Path("..", outside.name))["corpus"]["path"] == str(outside)
+
+
 def test_splits_that_are_not_there_are_taken_from_train(write: Write) -> None:
     values = run(write(FULL, splits=("train",) * 40))
     assert values["corpus"] == {"format": "jsonl", "path": str(CORPUS), "resolvers": []}

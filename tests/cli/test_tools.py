@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +72,19 @@ def test_damage(capsys: pytest.CaptureFixture[str]) -> None:
         file.write_bytes(whole)
 
 
+def test_the_right_files_in_the_wrong_place_are_refused_and_made_again() -> None:
+    """Those of another seed, whose values and code are the same."""
+    other = MODEL.with_name("2")
+    shutil.copytree(MODEL, other)
+    try:
+        with pytest.raises(ValueError, match="files are those of data/tiny/models/gpt2e/1, in the"):
+            check(other / "model.safetensors")
+        plan = Plan(load(Path(STUDY), {"study.seeds": [1, 2]}), Path(STUDY))
+        assert list(plan.stale()) == [str(other / "run.json")]
+    finally:
+        shutil.rmtree(other)
+
+
 def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
     main(["export-model", STUDY, "gpt2e", "--output", "shared"])
     card = Path("shared/README.md").read_text()
@@ -92,6 +108,15 @@ def test_models_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) 
     Path("book.txt").write_text("Anna met Bob at the station.\n")
     message = fail(capsys, "remember", "book.txt", "--model", str(MODEL))
     assert "no model with an entity pointer" in message
+
+
+def test_what_transformers_cannot_run_with_is_refused_at_once() -> None:
+    """It reads docstrings, which -OO takes out."""
+    command = [sys.executable, "-OO", "-m", "entity_transformers", "steps"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("entity-transformers: transformers needs its docstrings")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:

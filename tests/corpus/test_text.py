@@ -5,6 +5,7 @@ and what is no text is refused with its place.
 from __future__ import annotations
 
 import gzip
+import re
 import tarfile
 import zipfile
 from pathlib import Path
@@ -143,10 +144,63 @@ def test_lines_are_joined_and_verse_is_not() -> None:
     )
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\r\r\n"])
 def test_newlines_and_a_byte_order_mark_make_no_difference(newline: str) -> None:
     plain = f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}"
     assert read_book("\ufeff" + plain.replace("\n", newline)) == read_book(plain)
+
+
+@pytest.mark.parametrize(
+    ("form", "chapters"),
+    [
+        ("By morning there will be another.\n\n{0}London was far.", 1),
+        ("{0}Copyright 2019 by N. Example", 1),
+        ("{0}A note on the text: this is the second edition.\n\n{0}", 1),
+        ("Preface\n\n{0}\n\nContents\n\nChapter 1\n\nChapter 2\n\nChapter 1\n\n{0}Chapter 2\n\n{0}",
+         3),
+        ("The end\n\n{0}[Illustration: a clock] was there, [of gold]", 1),
+    ],
+    ids=["place", "copyright", "note", "preface", "end-first"],
+)  # fmt: skip
+@pytest.mark.parametrize("style", ["wrapped", "a-paragraph-per-line", "double-spaced"])
+def test_what_may_be_the_book_s_is_kept(form: str, chapters: int, style: str) -> None:
+    """A short text has no front or end matter because it is short, or is set in another style."""
+    text = form.format(LONG)
+    styled = {
+        "wrapped": text,
+        "a-paragraph-per-line": re.sub(r"(?<!\n)\n(?!\n)", " ", text),
+        "double-spaced": text.replace("\n", "\n\n"),
+    }[style]
+    found = texts(styled)
+    assert " ".join(" ".join(found).split()) == " ".join(text.split())
+    assert len(found) == chapters
+
+
+def test_each_book_of_a_file_with_several_is_read() -> None:
+    book = "Header.\n*** START OF THE PROJECT GUTENBERG EBOOK {0} ***\n\n{0}: {1}\n*** END OF THE PROJECT GUTENBERG EBOOK {0} ***\n\nLicence.\n"  # noqa: E501
+    several = "".join(book.format(name, LONG) for name in "ABC")
+    assert texts(several) == [" ".join(f"{name}: {LONG}".split()) for name in "ABC"]
+    headless = several.partition("A ***\n\n")[2]  # its first mark is an END
+    assert texts(headless) == texts(several)
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        (f"{LONG}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG * 3}", True),
+        (f"Other\n{LONG}\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", True),
+        (f"{LONG * 9}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", False),
+        (LONG + "\nEnd of Project Gutenberg's Clocks\n\n" + "The Gutenberg licence says so. " * 600,
+         False),
+    ],
+    ids=["after-end", "before-start", "tenth", "licence"],
+)  # fmt: skip
+def test_a_reader_that_leaves_much_out_says_so(
+    text: str, lost: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, ledger = read(write(tmp_path / "a.txt", text))
+    assert ledger["counts"].get("books_of_which_much_is_left_out", 0) == lost
+    assert ("words are left out" in caplog.text) == lost
 
 
 @settings(deadline=None, max_examples=60)

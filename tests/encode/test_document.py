@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus
 from torch.nn.functional import cross_entropy
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
+from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.marked import read_marked
+from entity_transformers.corpus.mentions import flatten
 from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import ReadDocument
 from entity_transformers.encode.reader import plan_windows
@@ -226,6 +229,7 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
         ("", "no words in it"),
         ("Al and [0 Ann]", r"character 8, .*: the bracket \[ has the number 0, expected an entity"),
         ("[10000 Ann]", "has the number 10000, expected an entity from 1 to 9,999"),
+        (f"[{'7' * 5000} Ann]", "has the number 77777777777777777777, expected an entity"),
         ("[1 Ann] [1]", r"character 9, .* opens no mention: expected a number from 1 on, a space"),
         ("[-3 Bob] [1 Ann]", r"character 1, near '\[-3 Bob"),
         ("[1 Ann] [2Bob]", "character 9, .* opens no mention"),
@@ -234,6 +238,46 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
 def test_unbalanced_marks_say_where(text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         read_marked(text)
+
+
+def test_many_marks_and_deep_ones_are_read_in_linear_time() -> None:
+    """In less than a second; in quadratic time it would be minutes."""
+    started = time.process_time()
+    beside = read_marked("[1 Anna] met [2 Bob] . " * 20_000).mentions
+    assert beside[-1] == Mention(79_998, 79_999, 2)
+    nested = read_marked("[1 a " * 20_000 + "]" * 20_000).mentions
+    assert nested[-1] == Mention(19_999, 20_000, 1)
+    assert flatten(nested, 20_000, "outermost")[1]["mentions"] == 19_999
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("given", ["object", "file"])
+def test_a_tokenizer_neither_cuts_nor_fills_nor_varies_a_text(
+    given: str, tokenizer: Any, tmp_path: Path
+) -> None:
+    """As a tokenizer does that was made for batches of another model's training."""
+    expected = make_reader(tokenizer=tokenizer).encode(TEXT)
+    changed = type(tokenizer).from_str(tokenizer.to_str())
+    changed.enable_truncation(4)
+    changed.enable_padding(length=64)
+    changed.model.dropout = 1.0
+    assert changed.encode("Anna").ids != tokenizer.encode("Anna").ids
+    changed.save(str(tmp_path / "tokenizer.json"))
+    before = changed.to_str()
+    found = read_tokenizer(tmp_path / "tokenizer.json") if given == "file" else changed
+    assert make_reader(tokenizer=found).encode(TEXT).tokens.tolist() == expected.tokens.tolist()
+    assert changed.to_str() == before
+
+
+def test_half_a_character_is_refused_with_its_place(tokenizer: Any) -> None:
+    reader, text = make_reader(tokenizer=tokenizer), "Ada waved \ud83d and left."
+    message = r"text, character 11: surrogate U\+D83D is not UTF-8"
+    for resolver in (None, "names"):
+        with pytest.raises(CorpusError, match=message):
+            reader.read(text, resolver)
+    document = Document("d", 0, "test", "", tuple(text.split()), (0,))
+    with pytest.raises(CorpusError, match="d#0, word 3, character 1: surrogate"):
+        reader.encode(document)
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:

@@ -28,7 +28,7 @@ lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2
 models: {gpt2: null, lstm: null, gpt2-pointer: null, ngram: null}
 perplexity: {stride: 32}
 ner: {hidden: 8, epochs: 1}
-report: {bootstrap_samples: 100}
+report: {bootstrap_samples: 100, title: "Ada's {tiny} study: 100 % {0}"}
 """
 NEXT = """\
 base: tiny

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tiny import tiny_entry, tiny_model
 
+from entity_transformers import DocumentReader
 from entity_transformers.artifacts import RECORD, write_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.folders import INDEX
@@ -56,6 +57,16 @@ def test_a_pickle_is_never_loaded(folder: Path, kind: str, name: str, tmp_path: 
     )
     refuse(folder, kind, message)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "electra"])
+def test_an_adapter_in_the_folder_is_refused(folder: Path, kind: str) -> None:
+    """Transformers loads it unasked: other numbers from the same weights."""
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    refuse(folder, kind, r"adapter_config\.json is there too")
+    (folder / "tokenizer.json").touch()
+    with pytest.raises(ValueError, match=r"adapter_config\.json is there too"):
+        DocumentReader.load(folder)
 
 
 @kinds

@@ -40,6 +40,15 @@ def test_measures_read_back_bit_for_bit(tmp_path: Path) -> None:
     assert render(frame.data) == path.read_text()
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+A1", "@SUM(A1)", "-x", "'=1", "''@", "\t=1"])
+def test_a_text_that_a_spreadsheet_would_compute_is_quoted(text: str, tmp_path: Path) -> None:
+    data = make([{**ROWS[0], "size": text, "value": -0.5}, {**ROWS[1], "size": "-1"}])
+    (tmp_path / "measures.csv").write_text(render(data))
+    one, other = (line.split(",") for line in render(data).splitlines()[1:])
+    assert (one[5], one[7], other[7]) == ("-0.5", f"'{text}", "-1")
+    assert list(read_measures(tmp_path / "measures.csv").data["size"]) == [text, "-1"]
+
+
 def test_a_key_names_the_further_columns_that_are_not_empty() -> None:
     frame = Frame(make(ROWS))
     cells = frame.runs(at("cache", "loss", size=0))

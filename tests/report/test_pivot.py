@@ -26,7 +26,7 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results
-from entity_transformers.report.table import MISSING, Number, render_csv
+from entity_transformers.report.table import MISSING, Number
 
 VALUES = {("gpt2", 1): 1.0, ("gpt2", 2): 3.0, ("gpt2e", 1): 2.0, ("gpt2e", 2): 8.0}
 
@@ -126,8 +126,6 @@ def test_the_tables_of_the_steps_that_ran_are_there(tables: dict[str, object]) -
     expected = {"claims", "corpus", "models", "table1", "table2", "controls", "table3"}
     expected |= {"perplexity_by_class", "table4", "table4_ones", "similarity_models"}
     assert set(tables) == expected
-    for table in tables.values():
-        assert render_csv(table)  # type: ignore[arg-type]
 
 
 def test_table_2_has_its_numbers_beside_the_paper_s(tables, small: Results) -> None:

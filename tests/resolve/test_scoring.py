@@ -97,10 +97,12 @@ def test_documents_are_summed_before_they_are_divided() -> None:
     assert rates(scores.mentions) == pytest.approx((2 / 9, 2 / 4))
 
 
-def test_chains_that_share_a_span_are_one() -> None:
-    gold = [Mention(0, 1, 1), Mention(2, 3, 1), Mention(0, 1, 2), Mention(4, 5, 2)]
-    scores = score_chains([(gold, [Mention(0, 1, 7), Mention(2, 3, 7), Mention(4, 5, 7)])])
-    assert scores.conll == 1.0
+@pytest.mark.parametrize("response", [("a", "bcx", "dy", "bz"), ("a", "bcxb", "dy", "z")])
+def test_a_span_in_two_chains_counts_in_the_first(response: tuple[str, ...]) -> None:
+    """Cases A-8 and A-7 of the reference scorer, and what its version 8.01 gives."""
+    scores = score_chains([(mentions("a", "bc", "def"), mentions(*response))])
+    found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
+    assert found == pytest.approx((0.33333, 0.46832, 0.62857), abs=5e-6)
 
 
 def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:

@@ -39,6 +39,12 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"labels": "lagged-resolver:names"}, "expected gold or resolver:NAME"),
         ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
     ],
+    # what no machine computes or holds
+    "ner": [({"hidden": 10**6}, "ner.hidden.* less than or equal to 32768")],
+    "lm": [({"width": 10**6}, "width.* less than or equal to 32768")],
+    "recall": [({"documents": 10**10}, "recall.documents.* less than or equal to 1000000")],
+    "corpus": [({"sample_words": 10**10}, "sample_words.* less than or equal to 60000")],
+    "report": [({"bootstrap_samples": 10**10}, "samples.* less than or equal to 100000")],
     "capacity": [
         ({"memories": [[8, 0], [8, 0]]}, "expected different ones"),
         ({"memories": [[8]]}, "Field required"),

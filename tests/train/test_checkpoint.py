@@ -17,7 +17,7 @@ from trainings import make_training, weights
 from entity_transformers.artifacts import read_json, write_json, write_record
 from entity_transformers.train.checkpoint import CheckpointStore, Snapshot
 from entity_transformers.train.loop import TrainingError
-from entity_transformers.train.progress import Progress
+from entity_transformers.train.progress import CurveFile, Progress
 
 
 def cut_tensors(folder: Path) -> None:
@@ -87,6 +87,28 @@ def test_a_damaged_newest_checkpoint_is_passed_over(
     make_training(tmp_path / "cut", **settings).run()
     # written anew over the damaged one
     assert make_training(tmp_path / "cut", **settings).progress.step == 12
+
+
+@pytest.mark.parametrize("how", ["flipped", "shorter"])
+def test_a_curve_that_is_not_the_checkpoint_s_stops_the_training(tmp_path: Path, how: str) -> None:
+    settings: dict[str, Any] = {"validate_every": 2, "checkpoint_every": 4, "steps": 12}
+    cut = make_training(tmp_path, **settings)
+    for _ in range(6):  # two rows in the checkpoint, and one more
+        cut.train_step()
+        cut._after_step()
+    progress = make_training(tmp_path, **settings).progress
+    curve = CurveFile(tmp_path / "curve.csv")
+    curve.check(progress)
+    text = bytearray(curve.path.read_bytes())
+    if how == "flipped":
+        text[len(text) // 2] ^= 1
+    else:
+        del text[text.index(b"\n") + 1 :]
+    curve.path.write_bytes(text)
+    with pytest.raises(
+        TrainingError, match=r"curve\.csv is not as the checkpoint of step 4 left it"
+    ):
+        curve.check(progress)
 
 
 def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(finished: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be changed."""
-    return Path(shutil.copytree(finished, tmp_path / "home", symlinks=True))
+    """A copy of it, to be changed, in a folder whose name shells would take apart."""
+    return Path(shutil.copytree(finished, tmp_path / "Ada's home", symlinks=True))
 
 
 def change(folder: Path, old: str, new: str, file: str = "studies/tiny.yaml") -> None:

@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     # threads that wait by spinning make two jobs on two cores five times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if sys.flags.optimize > 1:
+        _fail(": transformers needs its docstrings: unset PYTHONOPTIMIZE, or set it to 1 (not -OO)")
     words = sys.argv[1:] if argv is None else list(argv)
     if not words:
         make_parser(()).print_help(sys.stderr)

@@ -61,7 +61,8 @@ def init(
     splits = describe(_measure(read_corpus(format, corpus), lengths), "outermost")["splits"]
     if "train" not in splits:
         raise CorpusError(f"{corpus}: no document of split 'train', on which models are trained")
-    path = str(corpus)
+    # what is not of this checkout is found from a copy of it too, as `dvc exp run --temp` makes one
+    path = str(corpus if corpus.resolve().is_relative_to(Path.cwd()) else corpus.resolve())
     if missing := [split for split in HELD_OUT if split not in splits]:
         held = hold_out(list(read_corpus(format, corpus)), missing)
         lengths.clear()

@@ -44,7 +44,7 @@ def verify(study: Path) -> None:
     from entity_transformers.report.build import find_wrong
 
     params, results = open_results(study)
-    wrong = list(find_wrong(params, results))
+    wrong = list(dict.fromkeys(find_wrong(params, results)))
     print("\n".join([*(f"wrong: {line}" for line in wrong), f"{results}: {len(wrong)} wrong"]))
     if wrong:
         raise SystemExit(1)

@@ -2,17 +2,18 @@
 
 Kept are the headings, the text, THE END and the author's notes. Left out are Project Gutenberg's
 header and licence, captions of illustrations, the transcriber's notes, and all white space but one
-space between words. Chapters begin at headings, which are told by their form, their order and what
-lies between them.
+space between words. Whatever is not certainly one of these is kept. Chapters begin at headings,
+which are told by their form, their order and what lies between them.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -20,19 +21,22 @@ Level = Literal["division", "chapter", "titled", "number", "special", "capitals"
 Chapter = tuple[str, ...]
 """Its lines (a paragraph, or a line of verse) without a break inside."""
 
-_NEWLINE = re.compile("\r\n|\r|\n")
-_START = re.compile(r"\s*\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
-_STOP = re.compile(
-    r"\s*(\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG|End of (the )?Project Gutenberg)",
+_NEWLINE = re.compile("\r*\n|\r")  # lines that end in CR CR LF are not double-spaced
+_MARK = re.compile(
+    r"\s*((?P<start>\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG)"
+    r"|\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG|End of (the )?Project Gutenberg)",
     re.IGNORECASE,
 )
+_CAPTION = re.compile(r"(\[(Illustration|Transcriber)[^\[\]]*\] ?)+")
 _END_MATTER = re.compile(
     r"\W*(the )?(transcriber(['’]?s|s['’])? *note|production notes|appendix: production notes"
     r"|a note on the text|etext editor)",
     re.IGNORECASE,
 )
 _LATE = 0.9
-"""Notes on the edition end a book when they stand in its last tenth."""
+"""What follows a book stands in the last tenth of its words."""
+_LICENCE = 50
+"""Words per mention of its name in Project Gutenberg's header and licence, which have one in 35."""
 _WRAPPED = 50
 """Characters from which on a line may have been wrapped."""
 
@@ -99,19 +103,40 @@ class Heading(NamedTuple):
 
 
 def read_book(text: str) -> list[Chapter]:
-    """The chapters of a file's whole text, whatever its newlines."""
+    """The chapters of a file's whole text, whatever its newlines; of each book in it, one after the
+    other, where Project Gutenberg's marks say that there are several.
+    """
     lines = _NEWLINE.split(text.removeprefix("\ufeff"))
-    first = next((i + 1 for i, line in enumerate(lines) if _START.match(line)), 0)
-    last = next((i for i, line in enumerate(lines) if i > first and _STOP.match(line)), len(lines))
-    blocks = split_blocks(lines[first:last])
+    return [chapter for part in cut_books(lines) for chapter in _read_part(part)]
+
+
+def count_lost(text: str, chapters: Iterable[Chapter]) -> int:
+    """Words of a file's text that are in no chapter, but for Project Gutenberg's own."""
+    kept = sum(len(line.split()) for chapter in chapters for line in chapter)
+    licence = _LICENCE * text.lower().count("gutenberg")
+    return max(0, len(text.split()) - kept - licence)
+
+
+def cut_books(lines: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The lines of each book: those up to a mark of Project Gutenberg or the file's end, but what
+    is before the first START, and what follows an END, up to the next START.
+    """
+    marks = [(i, "start" if found["start"] else "end")
+             for i, line in enumerate(lines) if (found := _MARK.match(line))]  # fmt: skip
+    outside = "end" if marks and marks[0][1] == "start" else "start"
+    for (i, before), (end, _) in pairwise([(-1, outside), *marks, (len(lines), "")]):
+        if before == "start":
+            yield lines[i + 1 : end]
+
+
+def _read_part(lines: Sequence[str]) -> Iterator[Chapter]:
+    blocks = split_blocks(lines)
     body = [block for block in blocks[: _find_end(blocks)] if not _is_caption(block)]
     # where most lines are indented, an indent tells nothing
     indents = Counter(line[0] in " \t" for block in body for line in block.lines)
     indented = indents[True] > indents[False]
-    return [
-        tuple(line for block in body[start:end] for line in _join(block, indented))
-        for start, end in split_sections(body, find_headings(body))
-    ]
+    for start, end in split_sections(body, find_headings(body)):
+        yield tuple(line for block in body[start:end] for line in _join(block, indented))
 
 
 def split_blocks(lines: Sequence[str]) -> list[Block]:
@@ -131,13 +156,14 @@ def split_blocks(lines: Sequence[str]) -> list[Block]:
 
 def _find_end(blocks: Sequence[Block]) -> int:
     """Where the text ends: before the transcriber's notes, and after THE END."""
-    late = range(int(len(blocks) * _LATE), len(blocks))
+    before = list(accumulate((block.words for block in blocks), initial=0))
+    late = range(bisect_left(before, _LATE * before[-1]), len(blocks))
     for i in late:
         if _END_MATTER.match(blocks[i].lines[0]):
             return i
-    ends = [i for i in late if _is_end(blocks[i])]
+    ends = [i + 1 for i in late if _is_end(blocks[i])]
     # in its last few blocks; THE END of a part is none
-    return ends[-1] + 1 if ends and len(blocks) - ends[-1] <= 30 else len(blocks)
+    return ends[-1] if ends and len(blocks) - ends[-1] < 30 else len(blocks)
 
 
 def _is_end(block: Block) -> bool:
@@ -147,8 +173,8 @@ def _is_end(block: Block) -> bool:
 
 
 def _is_caption(block: Block) -> bool:
-    text = block.text.strip()
-    return text.startswith("[Illustration") and text.endswith("]")
+    """Nothing but captions of illustrations and the transcriber's remarks on them, in brackets."""
+    return _CAPTION.fullmatch(" ".join(block.text.split())) is not None
 
 
 def _join(block: Block, indented: bool) -> Iterator[str]:

@@ -25,6 +25,8 @@ LONGEST_LINE = 1_000_000
 """Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand.
 """
 _REFUSED = re.compile("[\0\r\ud800-\udfff]")
+HALVES = re.compile("[\ud800-\udfff]")
+"""What no tokenizer reads: half of a pair of UTF-16 code units."""
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
             ValueError, NotImplementedError, RuntimeError)  # fmt: skip
 
@@ -169,13 +171,18 @@ def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LO
             check_text(line, f"{source}, line {number}", longest)
 
 
-def check_text(text: str, where: str, longest: int = LONGEST_LINE) -> None:
+def check_text(
+    text: str,
+    where: str,
+    longest: float = LONGEST_LINE,
+    refused: re.Pattern[str] = _REFUSED,
+) -> None:
     """CorpusError at the place ``where`` for what no corpus file may hold: bytes that are not
     UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.
     """
     if len(text) > longest:
         at, fault = longest, f"a line of more than {longest} characters: not a corpus?"
-    elif match := _REFUSED.search(text):
+    elif match := refused.search(text):
         at, code = match.start(), ord(match[0])
         if code == 0:
             fault = "a NUL byte, expected UTF-8 text: the file is damaged or UTF-16"

@@ -8,6 +8,7 @@ number; one by itself is written with a backslash.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
@@ -30,21 +31,23 @@ def read_marked(text: str, name: str = "text") -> Document:
     one, what is nearly a mark, a mark without words, or a text without any.
     """
     plain, spans = _strip(text)
-    edges = {at for start, end, _ in spans for at in (start, end)}
+    edges = sorted({at for start, end, _ in spans for at in (start, end)})
     places: list[tuple[int, int]] = []  # of words, cut where a mention begins or ends
     for word in _WORD.finditer(plain):
         low, high = word.span()
-        places += pairwise([low, *sorted(at for at in edges if low < at < high), high])
+        inside = edges[bisect_right(edges, low) : bisect_left(edges, high)]
+        places += pairwise([low, *inside, high])
     if not places:
         raise CorpusError(f"{name}: no words in it")
+    lows, highs = zip(*places, strict=True)
     mentions = []
     for start, end, chain in spans:
-        inside = [i for i, (low, high) in enumerate(places) if start <= low and high <= end]
-        if not inside:
+        first, last = bisect_left(lows, start), bisect_right(highs, end)
+        if first >= last:
             raise CorpusError(
                 f"{name}: the mark [{chain} ] has no words: write them after the number"
             )
-        mentions.append(Mention(inside[0], inside[-1] + 1, chain))
+        mentions.append(Mention(first, last, chain))
     after = [low > high for (_, high), (low, _) in pairwise(places)]
     return Document(
         name=name,
@@ -74,12 +77,13 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
             if number is not None:
                 spans.append((start, len(plain), number))
         elif piece.startswith("["):
-            number = int(match[1]) if match[1] else None
+            # of a longer one the first digits are too many
+            number = int(match[1][:99]) if match[1] else None
             if number is None and _NUMBER.match(text, at):
                 odd.append(at)
             if number is not None and not 1 <= number <= MOST:
                 expected = f"expected an entity from 1 to {MOST:,}"
-                raise _fault(text, at, f"has the number {number}, {expected}")
+                raise _fault(text, at, f"has the number {match[1][:20]}, {expected}")
             opened.append((at, len(plain), number))
         if number is None:
             plain += piece[1:] if len(piece) == 2 and piece[0] == "\\" else piece

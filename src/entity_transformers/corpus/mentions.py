@@ -6,6 +6,7 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal
 
 from entity_transformers.corpus.document import (
@@ -44,7 +45,7 @@ def flatten(
     merged, merged_chains = merge_chains(mentions)
     if policy == "drop":
         depth = _count_words(merged)
-        kept = [m for m in merged if all(depth[word] == 1 for word in range(m.start, m.end))]
+        kept = [m for m in merged if max(depth[m.start : m.end]) == 1]
     elif policy == "innermost":
         kept = _first_of_overlapping(sorted(merged, key=lambda m: (m.end, -m.start)))
     else:
@@ -102,15 +103,19 @@ def _first_of_overlapping(mentions: Iterable[Span]) -> list[Span]:
     return kept
 
 
-def _count_words(mentions: Iterable[Mention]) -> Counter[int]:
-    """In how many mentions each word is."""
-    return Counter(word for m in mentions for word in range(m.start, m.end))
+def _count_words(mentions: Iterable[Mention]) -> list[int]:
+    """In how many mentions each word is, up to the last one in any."""
+    changes = Counter[int]()
+    for mention in mentions:
+        changes[mention.start] += 1
+        changes[mention.end] -= 1
+    return list(accumulate(changes[word] for word in range(max(changes, default=0))))
 
 
 def count_covered(mentions: Iterable[Mention]) -> tuple[int, int]:
     """Words in at least one mention, and words in at least two."""
     depth = _count_words(mentions)
-    return len(depth), sum(number > 1 for number in depth.values())
+    return sum(number > 0 for number in depth), sum(number > 1 for number in depth)
 
 
 def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:

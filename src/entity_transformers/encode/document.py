@@ -18,9 +18,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from entity_transformers.artifacts import read_json, read_tokenizer
+from entity_transformers.artifacts import encode_all, read_json, read_tokenizer
 from entity_transformers.corpus.alignment import align_split
 from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
@@ -32,6 +33,7 @@ from entity_transformers.encode.reader import (
 )
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.folders import refuse_adapter
 from entity_transformers.models.gpt2e.adapter import KEY
 from entity_transformers.models.gpt2e.entities import (
     EntityContinuation,
@@ -98,7 +100,8 @@ class DocumentReader:
         stride: int | None = None,
     ) -> None:
         self.model: LanguageModel = wrap(model).eval()
-        self.tokenizer: Tokenizer | None = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        self.tokenizer: Tokenizer | None = None if tokenizer is None else encode_all(tokenizer)
         longest = self.model.context
         self.window = (longest or 1024) if window is None else window
         self.stride = self.window if stride is None else stride
@@ -136,6 +139,9 @@ class DocumentReader:
         numbers are kept; by a document's mentions, or by a ``resolver`` (its name), numbered by
         first appearance. Anything that can't be read raises ValueError.
         """
+        for number, piece in enumerate([text] if isinstance(text, str) else text.words, 1):
+            where = "text" if isinstance(text, str) else f"{text.id}, word {number}"
+            check_text(piece, where, math.inf, HALVES)
         document = text if isinstance(text, Document) else _read_text(text, resolver)
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver
@@ -274,6 +280,7 @@ def _load_model(folder: Path) -> Any:
 
     from entity_transformers.models.gpt2e.adapter import load_entity_attention
 
+    refuse_adapter(folder)
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)

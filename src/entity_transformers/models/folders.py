@@ -147,13 +147,15 @@ def opened(folder: Path) -> Iterator[None]:
     """Around the loading of a saved model, whose weights are read from safetensors alone.
 
     FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
-    can run code), and for files that are damaged or not those of the folder's sha256.json.
+    can run code), for files that are damaged or not those of the folder's record, and for an
+    adapter beside them.
     """
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
             f"{folder}: no saved model there (config.json is missing): train it first, or correct"
             " the path"
         )
+    refuse_adapter(folder)
     files, index = list_weights(folder), folder / INDEX
     shards = read_json(index).get("weight_map", {}).values() if index.is_file() else []
     names = {file.name for file in files}
@@ -170,6 +172,15 @@ def opened(folder: Path) -> Iterator[None]:
         yield
     except (SafetensorError, KeyError) as error:
         raise ValueError(f"{folder}: weights that can't be read ({error}): save it again") from None
+
+
+def refuse_adapter(folder: Path) -> None:
+    """ValueError for a folder with a PEFT adapter, which transformers would put into the model."""
+    if (folder / "adapter_config.json").exists():
+        raise ValueError(
+            f"{folder}: adapter_config.json is there too, with which transformers would change the"
+            " model: remove it with its weights, or merge the adapter into the model and save that"
+        )
 
 
 def list_weights(folder: Path | None) -> list[Path]:

@@ -196,19 +196,14 @@ def find_weights(value: str | None) -> Path | None:
 
 
 def find_tokenizer(value: str) -> Tokenizer:
-    """The tokenizer of the model that ``value`` names, as of `find_weights`, without the lengths to
-    which its authors cut or fill texts.
-    """
+    """The tokenizer of the model that ``value`` names, as of `find_weights`."""
     folder = find_weights(value)
     assert folder is not None
     if not (folder / "tokenizer.json").is_file():
         raise ValueError(
             f"{value}: no tokenizer.json in {folder}: name a model with a fast tokenizer"
         )
-    tokenizer = read_tokenizer(folder / "tokenizer.json")
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    return read_tokenizer(folder / "tokenizer.json")
 
 
 def _download(name: str, commit: str | None) -> Path:

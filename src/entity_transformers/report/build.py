@@ -66,6 +66,7 @@ def collect(run: Run) -> None:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
             record = read_record(home)
+            record.pop("place", None)  # that of its name
             if step.phase not in ("corpus", "train"):
                 record.pop("files", None)
             records["/".join(filter(None, (step.name, model, str(seed or ""))))] = record
@@ -84,7 +85,8 @@ def collect(run: Run) -> None:
     how: Any = {"ensure_ascii": False, "separators": (",", ":"), "sort_keys": True}
     write_text(output / "pictures.json", json.dumps(pictures, **how) + "\n")
     manifest = make_manifest(records, list_digests(output, COMMITTED))
-    write_json(output / MANIFEST, {"digest": plan.digest(run.step), **manifest})
+    about = {"study": run.params.name, "digest": plan.digest(run.step)}
+    write_json(output / MANIFEST, {**about, **manifest})
 
 
 def make_manifest(
@@ -136,14 +138,43 @@ def build(params: Any, results: Path) -> None:
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:
     """A line for each file of a study's results that is not what its manifest says, or not what is
-    made of the others.
+    made of the others, whatever is damaged.
     """
+    for find in (_find_changed, _find_unmade, _find_damaged):
+        try:
+            yield from find(params, results)
+        except (ValueError, OSError) as error:  # which name the file
+            yield str(error)
+        except (LookupError, TypeError, AttributeError) as error:
+            yield f"{results}: damaged ({type(error).__name__}: {error})"
+
+
+def _read_manifest(results: Path) -> dict[str, Any]:
     manifest = read_json(results / MANIFEST)
+    if not all(isinstance(manifest.get(key), dict) for key in ("files", "runs")):
+        raise ValueError(
+            f"{results / MANIFEST}: cut or damaged: bring it back, or run report again"
+        )
+    return manifest
+
+
+def _find_changed(params: Any, results: Path) -> Iterator[str]:
+    """Files that are not as the manifest has them, and a manifest of another study."""
+    manifest = _read_manifest(results)
+    if (study := manifest.get("study", params.name)) != params.name:
+        yield f"{MANIFEST}: of study {study}"
+    for name in COMMITTED:
+        if name not in manifest["files"]:
+            yield f"{name}: not in {MANIFEST}"
     for name, expected in manifest["files"].items():
         if not (results / name).is_file():
             yield f"{name}: missing"
         elif list_digests(results, [name])[name] != expected:
             yield f"{name}: changed after {MANIFEST} was written"
+
+
+def _find_unmade(params: Any, results: Path) -> Iterator[str]:
+    """Files that are not what is made of the others."""
     gathered = read_results(params, results)
     text = page.write_readme(gathered, build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
@@ -151,9 +182,17 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
         "metrics.json": (read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
-        if not (results / name).is_file() or read(results / name) != expected:
+        try:
+            same = read(results / name) == expected
+        except (ValueError, OSError):
+            same = False
+        if not same:
             yield f"{name}: not what is made of measures.csv and units.parquet"
-    for run, record in manifest["runs"].items():
+
+
+def _find_damaged(params: Any, results: Path) -> Iterator[str]:
+    """Files of runs that are not what their records say."""
+    for run, record in _read_manifest(results)["runs"].items():
         home = Path(folder(params.name, *run.split("/")))
         for name in record.get("files", {}) if (home / RECORD).is_file() else ():
             try:

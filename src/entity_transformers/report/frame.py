@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ import pandas as pd
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
 CURVE_TEXTS = ("curve", "model")
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 
 
@@ -178,17 +180,35 @@ class Units:
 
 
 def render(data: pd.DataFrame) -> str:
-    """measures.csv: numbers read back to the same ones, whole ones have no point."""
+    """measures.csv: numbers read back to the same ones, whole ones have no point; texts that a
+    spreadsheet would compute stand behind a quotation mark.
+    """
     values = data["value"].map(
         lambda value: "" if math.isnan(value) else repr(value).removesuffix(".0")
     )
-    return data.assign(value=values).to_csv(index=False, lineterminator="\n")
+    texts = {name: data[name].map(_guard) for name in data if name not in NUMBERS}
+    return data.assign(value=values, **texts).to_csv(index=False, lineterminator="\n")
+
+
+def _guard(text: str) -> str:
+    """As OWASP says it of CSV injection; a number stays as it is."""
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if _FORMULA.match(text) else text
+    return text
 
 
 def read_measures(path: Path) -> Frame:
     """measures.csv; a damaged one raises ValueError."""
     data = _read_csv(path, FIRST, texts=lambda name: name not in NUMBERS)
+    for name in data.columns.difference([*NUMBERS]):
+        data[name] = data[name].map(_unguard).astype("category")
     return Frame(data.astype(NUMBERS), str(path))
+
+
+def _unguard(text: str) -> str:
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def read_curves(path: Path) -> pd.DataFrame:

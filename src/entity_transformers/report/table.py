@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Collection
@@ -158,27 +156,3 @@ def render_markdown(table: Table, level: int = 2) -> str:
 
 def _escape(text: str) -> str:
     return re.sub(r"[\\|*_`<]", r"\\\g<0>", text)
-
-
-def render_csv(table: Table) -> str:
-    """The numbers as they were measured, unrounded; deviations and intervals have columns of their
-    own, a missing number is empty.
-    """
-    columns = []
-    for i, name in enumerate(table.columns):
-        cells = [row[i] for row in table.rows]
-        values = [cell.value if isinstance(cell, Number) else cell for cell in cells]
-        columns.append([name, *map(_plain, values)])
-        for extra in ("std", "low", "high"):
-            found = [getattr(cell, extra, None) for cell in cells]
-            if any(value is not None for value in found):
-                columns.append([f"{name} {extra}", *map(_plain, found)])
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
-    return file.getvalue()
-
-
-def _plain(value: str | float | None) -> str:
-    if value is None or value == MISSING:
-        return ""
-    return value if isinstance(value, str) else repr(float(value) + 0.0).removesuffix(".0")

@@ -13,17 +13,17 @@ from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.setlm import SetlmParams
-from entity_transformers.study.sections import Ascending, PositiveInt
+from entity_transformers.study.sections import Ascending, PositiveInt, Size, Width
 
 
 class DecisionsParams(SetlmParams):
     """EntityNLM (Ji et al., 2017), learnt from the states of a trained model."""
 
-    width: PositiveInt
+    width: Width
     """of an entity's embedding"""
     longest: PositiveInt
     """tokens of a mention; a longer one is several, one after the other"""
-    samples: PositiveInt
+    samples: Size
     """of a document's decisions, to sum over them"""
     groups: Annotated[tuple[PositiveInt, ...], Ascending, Field(min_length=1)]
     """samples that are drawn again together by their weights; 1: importance sampling"""

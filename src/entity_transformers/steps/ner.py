@@ -8,7 +8,15 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.sections import Number, Positive, PositiveInt, Rate, Section, Size
+from entity_transformers.study.sections import (
+    Number,
+    Positive,
+    PositiveInt,
+    Rate,
+    Section,
+    Size,
+    Width,
+)
 
 SCORED = ("dev", "test")
 HISTORY = ("epoch", "train_loss", "dev_f1", "learning_rate")
@@ -18,7 +26,7 @@ log = logging.getLogger(__name__)
 class NerParams(Section):
     """The BiLSTM-CRF tagger (section 4.1, Lample et al. 2016)."""
 
-    hidden: Size
+    hidden: Width
     """LSTM units of each direction"""
     dropout: Rate
     """dropout before and after the LSTM"""

@@ -12,10 +12,10 @@ from entity_transformers.study.sections import (
     Fraction,
     Integer,
     Positive,
-    PositiveInt,
     Section,
     Seed,
     Size,
+    Width,
 )
 
 
@@ -29,25 +29,25 @@ class RecallParams(Section):
     """one training run per model and seed; a run takes a minute, so more than one"""
     facts: Annotated[tuple[Literal["colour", "town", "trade"], ...], Field(min_length=1)]
     """facts of an entity, one asked for at a time"""
-    entities: PositiveInt
+    entities: Size
     """entities of a document"""
     windows: Annotated[Integer, Field(ge=2, le=10**6)]
     """windows of a document: the fact in the first, questions in all"""
     values: Annotated[Integer, Field(ge=2, le=10**6)]
     """values of a sort of fact; chance is one in so many"""
-    names: PositiveInt
+    names: Size
     """names that a document's entities draw from"""
-    documents: PositiveInt
+    documents: Size
     """documents read in training, the same for every row"""
-    distinct_documents: PositiveInt
+    distinct_documents: Size
     """different ones among them"""
-    test_documents: PositiveInt
+    test_documents: Size
     """documents with the questions that are scored"""
-    layers: Size
+    layers: Width
     """transformer blocks"""
-    heads: Size
+    heads: Width
     """attention heads of a block"""
-    width: Size
+    width: Width
     """hidden units"""
     documents_per_step: Size
     """documents side by side"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import StrictBool
+from typing import Annotated
+
+from pydantic import Field, StrictBool
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import PositiveInt, Section, Size
 
 
 class ReportParams(Section):
@@ -13,11 +15,11 @@ class ReportParams(Section):
 
     title: str
     """heading of the report"""
-    example_words: PositiveInt
+    example_words: Size
     """words of the aligned example (table 1)"""
-    pictured_entities: PositiveInt
+    pictured_entities: Size
     """entities shown in the embedding pictures (appendix)"""
-    bootstrap_samples: PositiveInt
+    bootstrap_samples: Annotated[PositiveInt, Field(le=100_000)]
     """resamples of the documents for each interval"""
     paper: StrictBool
     """the paper's numbers beside the study's own"""

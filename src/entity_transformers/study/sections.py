@@ -32,6 +32,8 @@ Number = Annotated[float, BeforeValidator(_refuse_truth)]
 PositiveInt = Annotated[Integer, Field(gt=0, le=10**10)]
 Size = Annotated[Integer, Field(gt=0, le=10**6)]
 """What one machine has or holds at once: layers, units, a batch, threads."""
+Width = Annotated[Integer, Field(gt=0, le=2**15)]
+"""Units of a layer, and layers: a square matrix of so many has 4 GB."""
 Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
 NonNegative = Annotated[Number, Field(ge=0)]

@@ -97,7 +97,7 @@ def start_training(
         seed,
         store,
         entry.lm.steps,
-        lambda index, row: None,
+        lambda index, row: "",
     )
 
 

@@ -88,12 +88,8 @@ def _train(run: Run, entry: ModelEntry, state: Path, world: World) -> TrainingSt
     try:
         with caught_signals() as caught:
             training = _start_training(run, entry, state, world, held_out, curve.write_row)
-            rows, count = len(curve.read()), training.progress.curve_rows
-            if world.main and rows < count:
-                raise TrainingError(
-                    f"{curve.path} has {rows} rows, its checkpoint {count}: delete {state} to train"
-                    " again"
-                )
+            if world.main:
+                curve.check(training.progress)
             training.run(caught)
             if world.main:
                 tokens = len(held_out.tokens) - len(held_out)
@@ -112,7 +108,7 @@ def _start_training(
     state: Path,
     world: World,
     held_out: AlignedCorpus,
-    write_row: Callable[[int, CurveRow], None],
+    write_row: Callable[[int, CurveRow], str],
 ) -> Training:
     """The training where it stands."""
     started, report = time.monotonic(), log.info if world.main else log.debug

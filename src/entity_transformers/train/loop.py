@@ -73,7 +73,7 @@ class Training:
     seed: int
     store: CheckpointStore
     checkpoint_every: int
-    write_row: Callable[[int, CurveRow], None]
+    write_row: Callable[[int, CurveRow], str]
     log: Callable[[str], None] = lambda line: None
     max_minutes: float | None = None
     world: World = field(default_factory=World)
@@ -190,7 +190,7 @@ class Training:
         if validate:
             with self.averaging.applied():
                 row |= self._compare()
-        self.write_row(progress.curve_rows, row)
+        progress.curve_digest = self.write_row(progress.curve_rows, row)
         progress.curve_rows += 1
         self.log(self._status(row))
 

@@ -5,6 +5,7 @@ go on.
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ class Progress:
     best_dev_loss_off: float | None = None
     skipped_steps: int = 0
     curve_rows: int = 0
+    curve_digest: str = ""
     median_step_seconds: float | None = None
     validation_seconds: float | None = None
     seconds: float = 0.0
@@ -82,9 +84,14 @@ class CurveFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self) -> list[CurveRow]:
-        """The rows so far; cells are text."""
-        return list(csv.DictReader(self._lines()))
+    def check(self, progress: Progress) -> None:
+        """TrainingError if the rows are not those that a snapshot counts."""
+        rows = progress.curve_rows
+        if rows and _digest(self._lines()[: rows + 1]) != progress.curve_digest:
+            raise TrainingError(
+                f"{self.path} is not as the checkpoint of step {progress.step} left it, with {rows}"
+                f" rows: delete {self.path.parent} to train again"
+            )
 
     def _lines(self) -> list[str]:
         header = ",".join(CURVE_COLUMNS) + "\n"
@@ -94,8 +101,8 @@ class CurveFile:
             else [header]
         )
 
-    def write_row(self, index: int, row: CurveRow) -> None:
-        """Append ``row`` as row ``index`` (0-based, the header not counted)."""
+    def write_row(self, index: int, row: CurveRow) -> str:
+        """Append ``row`` as row ``index`` (0-based, the header not counted); the digest of all."""
         lines = self._lines()
         if len(lines) != index + 1 or index == 0:
             write_text(self.path, "".join(lines[: index + 1]))
@@ -103,3 +110,8 @@ class CurveFile:
             csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n").writerow(row)
             file.flush()
             os.fsync(file.fileno())  # a checkpoint that counts the row must not outlive it
+        return _digest(self._lines())
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

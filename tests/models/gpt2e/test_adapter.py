@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -234,6 +236,60 @@ def test_generate_takes_entities_and_equals_full_passes(
         given = torch.cat([given, rule(slow, given)[:, None]], 1)
     assert torch.equal(found, slow)
     assert not torch.equal(model.generate(tokens, **how), slow)
+
+
+GREEDY: dict[str, Any] = {
+    "max_new_tokens": 4, "do_sample": False, "eos_token_id": None, "pad_token_id": 0
+}  # fmt: skip
+
+
+def make_gpt2e(base: PreTrainedModel, folder: Path) -> GPT2EForCausalLM:
+    return GPT2EForCausalLM.from_pretrained(folder, entity_gate="zero").eval()
+
+
+def adapt(base: PreTrainedModel, folder: Path) -> PreTrainedModel:
+    return add_entity_attention(copy.deepcopy(base)).eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("gpt2", adapt), ("llama", adapt), ("gpt2", make_gpt2e)]
+)
+def test_generate_from_embeddings_as_the_model_did(name: str, make: Any, tmp_path: Path) -> None:
+    base = make_base(name, tmp_path)
+    tokens = make_input()[0]
+    given = {"inputs_embeds": base.get_input_embeddings()(tokens),
+             "attention_mask": torch.ones_like(tokens)}  # fmt: skip
+    found = make(base, tmp_path).generate(**given, **GREEDY)
+    assert torch.equal(found, base.generate(**given, **GREEDY))
+
+
+@pytest.mark.parametrize("make", [adapt, make_gpt2e])
+@pytest.mark.parametrize("how", ["PromptTuningConfig", "PrefixTuningConfig", "PromptEncoderConfig"])
+def test_prompts_of_peft_generate_as_with_the_model(how: str, make: Any, tmp_path: Path) -> None:
+    """With entities, which their virtual tokens have none of, they are refused in words."""
+    config = getattr(peft, how)(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    base = make_base("gpt2", tmp_path)
+    models = [peft.get_peft_model(one, config).eval() for one in (base, make(base, tmp_path))]
+    models[1].prompt_encoder.load_state_dict(models[0].prompt_encoder.state_dict())
+    tokens, ids, memory = make_input()
+    given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **GREEDY}
+    plain, found = (model.generate(**given) for model in models)
+    assert torch.equal(plain, found)
+    with pytest.raises(ValueError, match="prompt learning"):
+        models[1].generate(**given, entity_ids=ids, memory=memory)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("protocol", [1, pickle.HIGHEST_PROTOCOL])
+def test_a_pickle_gives_the_same_model(name: str, protocol: int, tmp_path: Path) -> None:
+    """As torch.save and workers that are spawned make one."""
+    model = add_entity_attention(make_base(name, tmp_path))
+    open_gates(model)
+    back = pickle.loads(pickle.dumps(model, protocol))
+    assert type(back) is type(model)
+    tokens, ids, memory = make_input()
+    for given in ({}, {"entity_ids": ids, "memory": memory}):
+        assert torch.equal(back(tokens, **given).logits, model(tokens, **given).logits)
 
 
 def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: Path) -> None:

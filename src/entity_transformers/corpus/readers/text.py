@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import logging
 import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from entity_transformers.corpus.books import read_book
+from entity_transformers.corpus.books import count_lost, read_book
 from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.files import (
     SPLIT_NAMES,
@@ -33,8 +34,11 @@ from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.splitting import WordSplitter
 
+log = logging.getLogger(__name__)
 LARGEST = 200_000_000
 """Bytes of a file; a book of a million words has 6 million."""
+MOST_LOST = 0.1
+"""The share of a file's words that may be left out without a remark."""
 _ENDINGS = (".txt.gz", ".txt")
 
 
@@ -66,7 +70,7 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
             error = f"{shown(str(file), 200)}: a name that can't be printed: rename the file"
             ledger.reject(ascii(str(file)), CorpusError(error))
         elif ledger.admits(name):
-            documents = _read_book(file, name, splits[name], splitter)
+            documents = _read_book(file, name, splits[name], splitter, ledger)
             yield from ledger.accept(documents, str(file))
 
 
@@ -114,10 +118,21 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     return {name: held.get(name, "train") for name in books}
 
 
-def _read_book(file: Path, name: str, split: Split, splitter: WordSplitter) -> Iterator[Document]:
-    chapters = read_book(read_text(file))
+def _read_book(
+    file: Path, name: str, split: Split, splitter: WordSplitter, ledger: Ledger
+) -> Iterator[Document]:
+    text = read_text(file)
+    chapters = read_book(text)
     if not chapters:
         raise CorpusError(f"{file}: no text in this file, expected a book: remove it")
+    lost, words_in_all = count_lost(text, chapters), len(text.split())
+    if lost > MOST_LOST * words_in_all:
+        ledger.counts["books_of_which_much_is_left_out"] += 1
+        log.warning(
+            "%s: %d of its %d words are left out, as notes on the edition or what follows an END"
+            " of Project Gutenberg: take out that line if they are the book's",
+            file, lost, words_in_all,
+        )  # fmt: skip
     for part, lines in enumerate(chapters):
         words, spaces, starts = splitter.split(lines)
         yield Document(

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 
 from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.models.folders import refuse_adapter
 from entity_transformers.models.gpt2e.entities import (
     INPUTS,
     Entities,
@@ -110,6 +111,7 @@ def load_entity_attention(
             f"{folder}: no {SWITCHES} there: write it with save_entity_attention, or"
             " leave model out for a folder of save_pretrained"
         )
+    refuse_adapter(folder)
     config = AutoConfig.from_pretrained(folder)
     if not getattr(config, KEY, None):
         raise ValueError(
@@ -168,6 +170,17 @@ class Adapted:
         if getattr(config, KEY, None):
             attach(cast(PreTrainedModel, self), getattr(config, KEY))
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """To pickle by the model's own class, since this one has no place to be imported from."""
+        _, _, *state = cast(tuple[Any, ...], super().__reduce_ex__(max(2, protocol)))
+        return _make_bare, (cast(Any, type(self)).adapted,), *state
+
+
+def _make_bare(kind: type[PreTrainedModel]) -> Any:
+    """What pickle fills with the state of a model."""
+    adapted: Any = adapt_class(cast(Any, kind))
+    return adapted.__new__(adapted)
+
 
 @cache
 def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
@@ -179,6 +192,7 @@ def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
     ways = (EntityGeneration,) if issubclass(kind, GenerationMixin) else ()
     own: Any = kind
     body = {
+        "adapted": kind,
         "forward": with_entities(own.forward),
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,

@@ -227,14 +227,21 @@ class EntityGeneration(GenerationMixin):
             check_memory(memory, tokens.shape[0], width)
             if ids is not None:
                 memory.check(ids, tokens.shape[1])
-        rule = EntityContinuation(new_entities)
         model: Any = super()
-        return model.generate(*args, new_entities=rule, **kwargs)
+        if ids is None:
+            return model.generate(*args, **kwargs)
+        if "prepare_inputs_for_generation" in vars(self):  # as PEFT does it
+            raise ValueError(
+                "entity_ids came to a model with PEFT's prompt learning, whose virtual tokens have"
+                " none: leave them out, or train LoRA instead"
+            )
+        return model.generate(*args, new_entities=EntityContinuation(new_entities), **kwargs)
 
     def prepare_inputs_for_generation(
         self,
         input_ids: Any,
         *args: Any,
+        inputs_embeds: Tensor | None = None,  # named, since transformers looks for its name
         entity_ids: Tensor | None = None,
         memory: EntityMemory | None = None,
         new_entities: EntityContinuation | None = None,
@@ -244,7 +251,9 @@ class EntityGeneration(GenerationMixin):
         yet, and the memory.
         """
         model: Any = super()
-        inputs: dict[str, Any] = model.prepare_inputs_for_generation(input_ids, *args, **kwargs)
+        inputs: dict[str, Any] = model.prepare_inputs_for_generation(
+            input_ids, *args, inputs_embeds=inputs_embeds, **kwargs
+        )
         if entity_ids is not None and memory is not None:
             continued = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
             inputs["entity_ids"] = continued[:, -inputs["input_ids"].shape[1] :].contiguous()

@@ -117,6 +117,8 @@ class FastEntityAttention(EntityAttention):
             query, key = self.split(self.q_attn(x)), self._keys(x, entities)
         if cache is not None:
             key, value = self._extend(cache, key, value)
+        if isinstance(mask, Tensor):  # PEFT's prefixes have states in the model's attention alone
+            mask = mask[..., -key.shape[2] :]
         kernel = self.config._attn_implementation
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(kernel, eager_attention_forward)
         if kernel == "eager" and mask is None and self.is_causal:

@@ -1,0 +1,93 @@
+"""verify: what is wrong with a study's results is found and named, whatever it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from entity_transformers.artifacts import list_digests, write_json
+from entity_transformers.report.build import COMMITTED, find_wrong
+from entity_transformers.step import MANIFEST
+from entity_transformers.study.params import load
+
+ROOT = Path(__file__).resolve().parents[2]
+STUDY = "books"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A copy of a study's results."""
+    return Path(shutil.copytree(ROOT / "results" / STUDY, tmp_path / STUDY))
+
+
+def find(results: Path) -> list[str]:
+    return list(find_wrong(load(ROOT / f"studies/{STUDY}.yaml"), results))
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+
+
+def replace(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def seal(results: Path) -> None:
+    """Make the manifest's digests anew."""
+    manifest = json.loads((results / MANIFEST).read_text())
+    write_json(results / MANIFEST, manifest | {"files": list_digests(results, COMMITTED)})
+
+
+def rename(results: Path) -> None:
+    manifest = json.loads((results / MANIFEST).read_text())
+    write_json(results / MANIFEST, manifest | {"study": "other"})
+
+
+def rename_run(results: Path) -> None:
+    manifest = json.loads((results / MANIFEST).read_text())
+    write_json(results / MANIFEST, manifest | {"runs": {"nothing/a/1": {}}})
+
+
+def spoil(results: Path) -> None:
+    replace(results / "measures.csv", b"\xff\xfe")
+    seal(results)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "nothing": (lambda results: None, []),
+    "number": (lambda results: flip(results / "curves.csv"), ["curves.csv: changed after"]),
+    "gone": (
+        lambda results: (results / "units.parquet").unlink(),
+        ["units.parquet: missing", "README.md"],
+    ),
+    "table": (lambda results: flip(results / "README.md"), ["README.md: not what is made of"]),
+    "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: not what"]),
+    "study": (rename, ["manifest.json: of study other"]),
+    "empty": (
+        lambda results: replace(results / MANIFEST, b"{}"),
+        [f"{MANIFEST}: cut or damaged"] * 2,
+    ),
+    "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"] * 3),
+    "cut": (
+        lambda results: replace(results / MANIFEST, b'{"files"'),
+        [f"{MANIFEST}: not JSON"] * 3,
+    ),
+    "name": (rename_run, ["damaged (KeyError: 'nothing')"]),
+    "sealed": (spoil, ["measures.csv: 'utf-8' codec"]),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> None:
+    damage, expected = DAMAGES[how]
+    damage(results)
+    found = find(results)
+    assert len(found) == len(expected)
+    assert all(part in line for part, line in zip(expected, found, strict=True))
+    assert "\n" not in "".join(found)
