@@ -247,12 +247,12 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="no tokenizer: give tokens"):
         few.encode(TEXT)
     with pytest.raises(FileNotFoundError, match="no model there"):
-        DocumentReader.load(tmp_path)
+        DocumentReader.from_pretrained(tmp_path)
     few.model.module.save_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match="no tokenizer there"):
-        DocumentReader.load(tmp_path)
+        DocumentReader.from_pretrained(tmp_path)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert DocumentReader.load(tmp_path).model.kind.name == "gpt2e"
+    assert DocumentReader.from_pretrained(tmp_path).model.kind.name == "gpt2e"
     with pytest.raises(ValueError, match="int: expected a causal model of transformers"):
         DocumentReader(3)
 
@@ -262,7 +262,7 @@ def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Pa
     model = lively_model("lstm", tokenizer.get_vocab_size())
     model.save(tmp_path)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    reader = DocumentReader.load(tmp_path, window=WINDOW)
+    reader = DocumentReader.from_pretrained(tmp_path, window=WINDOW)
     source = reader.encode(TEXT)
     tokens = torch.from_numpy(source.tokens)[None]
     with torch.no_grad():
