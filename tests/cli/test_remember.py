@@ -51,10 +51,11 @@ def test_who_is_known_what_is_kept_and_how_it_goes_on(
         remember(home, "--write", "12", "--known", "3")
     printed = capsys.readouterr().out
     assert re.search(r"^book#0: \d+ tokens, read by .*/gpt2/1 in windows of 32 beside 8", printed)
-    assert re.search(r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside mentions", caplog.text)
+    progress = r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside half mentions"
+    assert re.search(progress, caplog.text)
     losses = re.findall(r"^(\S.*?) +(\d+\.\d{3}) +(\d+\.\d{3})$", printed, re.MULTILINE)
     assert [name for name, *_ in losses] == [
-        "beside mentions", "beside as many recent tokens", "window alone",
+        "beside half mentions", "beside as many recent tokens", "window alone",
     ]  # fmt: skip
     assert len({loss for _, loss, _ in losses}) == 3
     known = re.findall(r"^(\S.*?) +(\d+) +\d+  (?:yes|no)$", printed, re.MULTILINE)

@@ -143,6 +143,18 @@ def test_more_text_is_read_like_the_rest(reader: DocumentReader) -> None:
     assert {one.forms[0] for one in whole.known()} >= {"Jane", "Darcy"}
 
 
+def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> None:
+    text = "[7 Darcy] saw [2 Elizabeth] at [3 Netherfield]. [2 She] did not see [7 him] there."
+    memory = TextMemory(reader, text, budget=BUDGET)
+    assert [one.mentions for one in memory.known()] == [2, 2, 1]
+    assert set(memory.past.entities[memory.keep(len(memory.past))]) <= {2, 3, 7}
+    longer = memory.extend(" Elizabeth laughed.")
+    assert [one.mentions for one in longer.known()] == [2, 2, 1]
+    assert reader.decode(longer.kept) == reader.decode(
+        longer.source.tokens[longer.keep(len(longer.past))]
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

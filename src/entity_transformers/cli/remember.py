@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from transformers import TextStreamer
 
@@ -74,13 +73,12 @@ def remember(
     for done, found in memory.read(ways):
         if (now := time.monotonic()) - last >= EVERY:
             listed = (f"{way.losses[1:done].mean():.3f} {each}" for each, way in found.items())
-            log.info("%d of %d tokens, nats per token: %s", done, count, ", ".join(listed))
+            log.info("%d of %d tokens, nats per token: %s", done - 1, count, ", ".join(listed))
             last = now
     _show_losses(memory, found)
     _show_known(memory, known)
-    places = memory.keep(len(memory.past))
-    held = memory.past.tokens[places].astype(np.int32)
-    print(f"\nkept: {len(held)} tokens, {held.nbytes} bytes:{reader.decode(held)}")
+    kept_now = memory.kept
+    print(f"\nkept: {len(kept_now)} tokens, {kept_now.nbytes} bytes:{reader.decode(kept_now)}")
     if write:
         how: dict[str, Any] = (
             {"temperature": temperature, **SAMPLING} if temperature else {"do_sample": False}

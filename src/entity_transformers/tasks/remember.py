@@ -19,6 +19,7 @@ from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.encode.document import POLICY, DocumentReader
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.resolve.base import Resolver
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.policies import POLICIES, Past, keep_recent
 from entity_transformers.tasks.text_memory import (
     Keep,
@@ -57,9 +58,9 @@ class Way:
 
 
 class TextMemory:
-    """The model of ``reader`` in its windows, and what ``policy`` keeps of a document before each,
-    at most ``budget`` tokens. Names and entities are those that the resolver finds, or the
-    document's own.
+    """The model of ``reader`` in its windows, and what ``policy`` keeps of a text before each, at
+    most ``budget`` tokens. Names and entities are those that the resolver finds, or the text's own
+    (marks, or a document's mentions).
 
     A policy that needs more than that, a resolver that reads on before it decides, a document
     without words, and a window and budget that are together too long for the model raise
@@ -69,21 +70,23 @@ class TextMemory:
     def __init__(
         self,
         reader: DocumentReader,
-        document: Document,
-        resolver: Resolver | None = None,
+        text: str | Document,
+        resolver: str | Resolver | None = None,
         *,
         policy: str = "mentions",
         budget: int = 64,
     ) -> None:
         if policy not in NAMED:
             raise ValueError(f"policy {policy!r}, expected one of {', '.join(NAMED)}")
+        if isinstance(resolver, str):
+            resolver = make_resolver(resolver)
         if resolver is not None and not resolver.causal:
             raise ValueError(
                 f"resolver {resolver.name} reads on before it decides, which writing can't: take"
                 " one whose name ends in -causal"
             )
-        if not document.words:
-            raise ValueError(f"{document.id}: no words to read")
+        if isinstance(text, Document) and not text.words:
+            raise ValueError(f"{text.id}: no words to read")
         longest = reader.model.context
         if longest is not None and reader.window + budget > longest:
             raise ValueError(
@@ -91,8 +94,7 @@ class TextMemory:
                 f" most {longest}"
             )
         self.reader, self.resolver, self.policy, self.budget = reader, resolver, policy, budget
-        self._text = document
-        self.source = reader.encode(document, resolver)
+        self.source = reader.encode(text, resolver)
         self.document = document = cast(Document, self.source.document)
         words = self.source.words
         _, spans = word_labels(document, POLICY)
@@ -156,6 +158,11 @@ class TextMemory:
             for own in sorted(found.values(), key=lambda own: -own[-1])
         ]
 
+    @property
+    def kept(self) -> np.ndarray:
+        """The tokens that are kept of the whole text, int32 [M]."""
+        return self.past.tokens[self.keep(len(self.past))].astype(np.int32)
+
     def prompt(self, keep: Keep) -> np.ndarray:
         """What is read before the text goes on: the kept tokens, then the latest ones, of which a
         window has room for ``stride`` more.
@@ -167,9 +174,15 @@ class TextMemory:
         """The same after more text."""
         line = " ".join(text.split())
         words, spaces, _ = WordSplitter().split([line] if line else [])
-        old = self._text
+        old = self.document
         flags = None if old.space_after is None else (*old.space_after[:-1], True, *spaces)
-        longer = replace(old, words=(*old.words, *words), space_after=flags, mentions=(), tags=None)
+        longer = replace(
+            old,
+            words=(*old.words, *words),
+            space_after=flags,
+            mentions=() if self.resolver else old.mentions,
+            tags=None,
+        )
         return TextMemory(
             self.reader, longer, self.resolver, policy=self.policy, budget=self.budget
         )
