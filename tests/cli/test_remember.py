@@ -65,8 +65,8 @@ def test_who_is_known_what_is_kept_and_how_it_goes_on(
     assert 0 < int(kept[1]) <= 8
     assert int(kept[2]) == 4 * int(kept[1])
     for name in ("with what is kept", "window alone"):
-        before, _, written = printed.partition(f"\n{name}: ... ")[2].partition(" |")
-        assert before.endswith("a long way to go for her .")
+        before, _, written = printed.partition(f"\n{name}: ...")[2].partition(" |")
+        assert before.endswith("to go for her.")
         assert len(written.splitlines()[0]) > 5
 
 

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 SAMPLE = "data/sample/models/gpt2/1"
 SAMPLING = {"do_sample": True, "top_p": 0.9, "top_k": 0, "repetition_penalty": 1.1}
 """Of what it writes, beside the temperature."""
-WIDTH = 60
+WIDTH, LATEST = 60, 24
 EVERY = 5.0
 """Seconds from one line of progress to the next."""
 
@@ -84,8 +84,8 @@ def remember(
             {"temperature": temperature, **SAMPLING} if temperature else {"do_sample": False}
         )
         for each, remembers in (("with what is kept", True), ("window alone", False)):
-            end = " ".join(memory.document.words[-20:])
-            print(f"\n{each}: ... {end} |", end="", flush=True)
+            end = reader.decode(memory.past.tokens[-LATEST:])
+            print(f"\n{each}: ...{end} |", end="", flush=True)
             streamer = _Printer(cast(Any, reader.tokenizer), skip_prompt=True)
             memory.write_on(write, seed, remembers=remembers, streamer=streamer, **how)
             print()
