@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from entity_transformers.models.gpt2e.memory import EntityMemory
     from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM, GPT2EModel
+    from entity_transformers.tasks.remember import TextMemory
     from entity_transformers.train.trainer import CarriedMemory, EntityStreams, collate_streams
 
 __version__ = "0.2.0"
@@ -27,6 +28,7 @@ __all__ = [
     "GPT2EConfig",
     "GPT2EForCausalLM",
     "GPT2EModel",
+    "TextMemory",
     "add_entity_attention",
     "collate_streams",
     "load_entity_attention",
@@ -40,6 +42,7 @@ _HOMES = {
         "models.gpt2e.adapter": "add_entity_attention load_entity_attention save_entity_attention",
         "models.gpt2e.memory": "EntityMemory",
         "models.gpt2e.model": "GPT2EConfig GPT2EForCausalLM GPT2EModel",
+        "tasks.remember": "TextMemory",
         "train.trainer": "CarriedMemory EntityStreams collate_streams",
     }.items()
     for name in names.split()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +11,18 @@ from tiny import lively_model
 
 from entity_transformers.cli import demo as command
 from entity_transformers.cli import main
-from entity_transformers.cli.demo import EXAMPLE, find_model, find_tokenizer, render
+from entity_transformers.cli.demo import RESOLVER, open_model, render
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.marked import read_marked
 from entity_transformers.encode.document import DocumentReader
-from entity_transformers.tasks.demo import compare
+from entity_transformers.models.weights import PACKAGES, SMOLLM2, find_folder
+from entity_transformers.tasks.demo import list_words, read_entities, read_names
 
+EXAMPLE = (
+    "[1 Anna] met [2 Bob] at [3 the station]. [1 She] gave [2 him] a book. [2 Bob] thanked [1 her],"
+    " and [1 Anna] left [3 the station]."
+)
+SHA256 = PACKAGES[SMOLLM2.removeprefix("pip:")].sha256
 WINDOW = 12
 
 
@@ -49,52 +54,69 @@ def fail(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return error
 
 
+def read_table(lines: list[str]) -> list[tuple[str, ...]]:
+    """Word, entity, nats by way, and change of each row."""
+    found = (re.match(r"(\S+) +(\d*)((?: +[\d.]+){2,3}) +([+-][\d.]+)   '", line) for line in lines)
+    return [(row[1], row[2], *row[3].split(), row[4]) for row in found if row]
+
+
 def test_words_losses_and_names_are_those_of_the_reader(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = run(capsys, "--model", str(folder), "--window", "8")
+    lines = run(capsys, EXAMPLE, "--model", str(folder), "--window", "8", "--least", "0")
     assert lines[0] == f"{folder}: GPT2E, windows of 8 tokens; entities as marked"
     assert lines[1:4] == ["  1  Anna, She, her", "  2  Bob, him", "  3  the station"]
-    reader = DocumentReader.load(folder, find_tokenizer(folder), window=8)
+    reader = DocumentReader.from_pretrained(folder, window=8)
     source = reader.encode(EXAMPLE)
     on, off = reader.read(source), reader.read(source, entities=False)
-    start = next(i for i, line in enumerate(lines) if line.startswith("word")) + 1
     assert source.document is not None
-    for index, word in enumerate(source.document.words):
+    rows = read_table(lines)
+    assert [row[0] for row in rows] == list(source.document.words)
+    for index, (_, entity, *nats) in enumerate(rows):
         own = source.words == index
         with_memory, without = on.losses[own].sum(), off.losses[own].sum()
-        found = re.match(
-            r"(\S+)\s+(\d*)\s+([\d.]+)\s+([\d.]+)\s+([+-][\d.]+)", lines[start + index]
-        )
-        assert found is not None
-        assert found[1] == word
-        assert int(found[2] or 0) == int(source.entity_ids[own][0])
-        assert float(found[3]) == pytest.approx(with_memory, abs=0.006)
-        assert float(found[4]) == pytest.approx(without, abs=0.006)
-        assert float(found[5]) == pytest.approx(with_memory - without, abs=0.006)
-    assert f"nats per token: {on.loss:.3f} with memory, {off.loss:.3f} without" in lines[-2]
+        assert int(entity or 0) == int(source.entity_ids[own][0])
+        expected = (with_memory, without, with_memory - without)
+        assert [float(value) for value in nats] == pytest.approx(expected, abs=0.006)
+    total = f"nats per token, all ({len(source.tokens) - 1}): {on.loss:.3f} memory, {off.loss:.3f}"
+    assert total in lines[-2]
     assert np.abs(on.losses - off.losses).max() > 0.001
-    assert lines[-1].startswith("next: ")
     assert "\x1b" not in "".join(lines)  # no terminal
 
 
-def test_the_next_token_s_chances_are_the_model_s(folder: Path) -> None:
-    reader = DocumentReader.load(folder, find_tokenizer(folder), window=8)
-    source = reader.encode(EXAMPLE)
-    found = compare(reader, source, most=3)
-    logits = reader.read(source).hidden[-1] @ reader.model.output_weight.T
-    chances = np.sort(logits.double().softmax(-1).detach().numpy())[::-1]
-    assert [guess.on for guess in found.guesses] == pytest.approx(chances[:3].tolist(), abs=1e-5)
-
-
-def test_a_model_without_memory_is_read_alike_and_plain_text_is_resolved(
+def test_a_model_without_memory_is_read_beside_names_and_recent_tokens(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """And the names of a plain text are found."""
     plain = str(folder.parents[1] / "gpt2" / "1")
-    lines = run(capsys, "Anna met Bob. Bob thanked Anna.", "--model", plain)
-    assert "(no difference)" in lines[-2]
+    text = " ".join(["Anna met Bob. Bob thanked Anna."] * 4)
+    flags = ("--model", plain, "--window", "8", "--kept", "4", "--least", "0")
+    lines = run(capsys, text, *flags)
+    found = "entities found by names-causal; a mark is [1 Anna]; 4 tokens kept beside a window"
+    assert lines[0].endswith(found)
     assert {line.split()[1] for line in lines[1:3]} == {"Anna", "Bob"}
-    assert lines[0].endswith("; entities found by names-pronouns; a mark is [1 Anna]")
+    reader = DocumentReader.from_pretrained(plain, window=8, stride=4)
+    source, ways = read_names(reader, reader.encode(text, RESOLVER).document, None, 4)
+    assert list(ways) == ["names", "window", "recent"]
+    rows = read_table(lines)
+    assert len(rows) == 32
+    for index, (*_, names, window, recent, change) in enumerate(rows):
+        nats = [float(way.losses[source.words == index].sum()) for way in ways.values()]
+        printed = [float(value) for value in (names, window, recent, change)]
+        assert printed == pytest.approx([*nats, nats[0] - nats[1]], abs=0.006)
+    assert len({way.losses.tobytes() for way in ways.values()}) == 3
+
+
+def test_what_changes_little_is_summed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = (EXAMPLE, "--model", str(folder), "--window", "8", "--least")
+    whole, some = (read_table(run(capsys, *flags, least)) for least in ("0", "0.03"))
+    line = next(line for line in run(capsys, *flags, "0.03") if "words that change by less" in line)
+    left_out = [row for row in whole if row not in some]
+    assert some
+    assert left_out
+    count, total = re.search(r"\((\d+) words .* nats, ([+-][\d.]+) together", line).groups()
+    assert int(count) == len(left_out)
+    assert float(total) == pytest.approx(sum(float(row[-1]) for row in left_out), abs=0.1)
 
 
 def test_entities_have_the_numbers_of_their_marks(
@@ -105,14 +127,16 @@ def test_entities_have_the_numbers_of_their_marks(
 
 
 def test_colours_say_where_the_memory_helps(folder: Path) -> None:
-    reader = DocumentReader.load(folder, find_tokenizer(folder), window=8)
-    found = compare(reader, reader.encode(EXAMPLE))
-    painted, bare = (list(render(found, "x", colour)) for colour in (True, False))
+    reader = DocumentReader.from_pretrained(folder, window=8)
+    source = reader.encode(EXAMPLE)
+    ways = read_entities(reader, source)
+    words = list_words(reader, source, ways)
+    painted, bare = (list(render(words, source, ways, 0, colour)) for colour in (True, False))
     assert [re.sub(r"\x1b\[\d+m", "", line) for line in painted] == bare
-    for word, line in zip(found.words, painted[6:], strict=False):
-        change = word.on - word.off
+    for word, line in zip(words, painted[5:], strict=False):
+        change = word.nats[0] - word.nats[1]
         code = "32" if change <= -0.005 else "31" if change >= 0.005 else None
-        assert (f"\x1b[{code}m{change:+7.2f}" in line) == (code is not None)
+        assert (f"\x1b[{code}m{change:+9.2f}" in line) == (code is not None)
 
 
 def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,20 +150,36 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "the bracket ] closes no mention" in fail(capsys, "Anna] met [1 Bob].", *model)
 
 
-def test_a_model_s_folder_may_lie_at_the_root(folder: Path) -> None:
-    assert find_tokenizer(Path("/model")) == Path("/model/tokenizer.json")
-    assert find_tokenizer(folder).is_file()
-
-
-def test_the_sample_s_model_is_found_or_it_is_said_how_to_get_it(
+def test_the_default_is_a_model_that_can_read_then_the_sample_s(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "CHECKOUT", tmp_path / "checkout")
-    with pytest.raises(FileNotFoundError, match="run make sample, or name a folder with --model"):
-        find_model(None)
-    home: Any = tmp_path / "checkout" / command.SAMPLE
-    home.mkdir(parents=True)
-    (home / "config.json").write_text("{}")
-    assert find_model(None) == home
-    assert find_model(folder) == folder
+    monkeypatch.setattr(command, "can_read", lambda name: False)
+    install = r"pip install 'entity-transformers\[smollm2\]', or name one with --model"
+    with pytest.raises(FileNotFoundError, match=install):
+        open_model(None)
+    study = Path(command.SAMPLE).parents[2]
+    study.parent.mkdir()
+    study.symlink_to(folder.parents[2])
+    assert open_model(None)[0] == command.SAMPLE
+    assert open_model(str(folder))[0] == str(folder)
+    opened = []
+    monkeypatch.setattr(command, "can_read", lambda name: True)
+    monkeypatch.setattr(
+        DocumentReader,
+        "from_pretrained",
+        lambda name, **how: opened.append((name, how)) or reader,
+    )
+    reader = DocumentReader(lively_model("gpt2"))
+    monkeypatch.setattr(command, "has_bfloat16", lambda: True)
+    assert open_model(None) == (SMOLLM2, reader)
+    assert opened == [(SMOLLM2, {"precision": "bfloat16"})]
+
+
+@pytest.mark.skipif(not find_folder(SHA256).is_dir(), reason="SmolLM2 is not unpacked here")
+def test_names_help_in_the_passage_that_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys)
+    assert lines[0].startswith("Bartleby, the Scrivener")
+    assert min(float(row[-1]) for row in read_table(lines) if row[0] == "Nippers") < -5
+    change = float(re.search(r"\(names: ([+-][\d.]+), helps\)", lines[-1])[1])
+    assert change < -1

@@ -1,13 +1,16 @@
-"""Command remember: a text file, a study's model, what is printed."""
+"""Command remember: a text file, a model, what is printed."""
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
 
 import pytest
 from tiny import lively_model
 
 from entity_transformers.cli import main
+from entity_transformers.cli import remember as command
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 
@@ -19,49 +22,76 @@ Nobody spoke to Jane that day, so Jane went home with Elizabeth. It was a long w
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A book, and a study with a pointer."""
+    """A book, and the model of a study."""
     folder = tmp_path_factory.mktemp("remember")
     (folder / "book.txt").write_text(TEXT * 3)
     words = tuple(TEXT.split())
     tokenizer = learn_tokenizer([Document("d", 0, "train", "", words, (0,))] * 2, 320, "natural")
     (folder / "text/corpus").mkdir(parents=True)
     tokenizer.save(str(folder / "text/corpus/tokenizer.json"))
-    model = lively_model("gpt2-pointer", vocabulary=tokenizer.get_vocab_size(), window=32)
-    model.save(folder / "models/gpt2-pointer/1")
+    model = lively_model("gpt2", vocabulary=tokenizer.get_vocab_size(), window=48)
+    model.save(folder / "models/gpt2/1")
     return folder
 
 
 def remember(home: Path, *flags: str) -> None:
-    model = home / "models/gpt2-pointer/1"
-    main(["remember", str(home / "book.txt"), "--model", str(model), *flags])
+    model = home / "models/gpt2/1"
+    small = ("--window", "32", "--kept", "8")
+    main(["remember", str(home / "book.txt"), "--model", str(model), *small, *flags])
 
 
-def test_who_is_known_and_what_comes_next(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    remember(home, "--write", "12", "--known", "3")
-    whole = capsys.readouterr().out
-    printed = whole.splitlines()
-    assert "words read; 4 entities, 4 of them in the memory (4 forms each)" in printed[0]
-    known = printed[3:6]
-    assert [line.split()[0] for line in known] == ["Elizabeth", "Jane", "Mr."]
-    assert [int(line.split()[-3]) for line in known] == [9, 9, 6]
-    assert printed[7].split() == ["next", "with", "memory", "without"]
-    shares = [float(line.split("%")[0].split()[-1]) for line in printed[8:16]]
-    assert shares == sorted(shares, reverse=True)
-    before, _, written = whole.partition("\n... ")[2].partition(" |")
-    assert before.endswith("a long way to go for her .")
-    assert len(written) > 5
+def test_who_is_known_what_is_kept_and_how_it_goes_on(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "EVERY", 0.0)
+    with caplog.at_level(logging.INFO):
+        remember(home, "--write", "12", "--known", "3")
+    printed = capsys.readouterr().out
+    assert re.search(r"^book#0: \d+ tokens, read by .*/gpt2/1 in windows of 32 beside 8", printed)
+    progress = r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside half mentions"
+    assert re.search(progress, caplog.text)
+    losses = re.findall(r"^(\S.*?) +(\d+\.\d{3}) +(\d+\.\d{3})$", printed, re.MULTILINE)
+    assert [name for name, *_ in losses] == [
+        "beside half mentions", "beside as many recent tokens", "window alone",
+    ]  # fmt: skip
+    assert len({loss for _, loss, _ in losses}) == 3
+    known = re.findall(r"^(\S.*?) +(\d+) +\d+  (?:yes|no)$", printed, re.MULTILINE)
+    assert known == [("Elizabeth", "9"), ("Jane", "9"), ("Mr. Darcy", "6")]
+    kept = re.search(r"kept: (\d+) tokens, (\d+) bytes:", printed)
+    assert kept is not None
+    assert 0 < int(kept[1]) <= 8
+    assert int(kept[2]) == 4 * int(kept[1])
+    for name in ("with what is kept", "window alone"):
+        before, _, written = printed.partition(f"\n{name}: ...")[2].partition(" |")
+        assert before.endswith("to go for her.")
+        assert len(written.splitlines()[0]) > 5
 
 
 def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    remember(home, "--write", "0", "--words", "9")
+    remember(home, "--write", "0", "--tokens", "14")
     printed = capsys.readouterr().out
-    assert printed.startswith("book#0: 9 words read; 3 entities")
+    count = re.match(r"book#0: (\d+) tokens", printed)
+    assert count is not None
+    assert 14 <= int(count[1]) < 24  # the last word is whole
     assert "Jane" not in printed
 
 
-def test_a_resolver_that_reads_on_is_refused(
-    home: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--resolver", "names"), "reads on before it decides"),
+        (("--window", "47"), "a window of 47 tokens and 8 kept ones, but .* reads at most 48"),
+        (("--policy", "nouns"), "policy 'nouns', expected one of recent"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_line(
+    home: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(SystemExit):
-        remember(home, "--resolver", "names")
-    assert "reads on before it decides" in capsys.readouterr().err
+        remember(home, *flags)
+    error = capsys.readouterr().err
+    assert re.search(message, error)
+    assert error.count("\n") == 1

@@ -106,8 +106,8 @@ def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
 def test_models_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--window is 99" in fail(capsys, "demo", "--model", str(MODEL), "--window", "99")
     Path("book.txt").write_text("Anna met Bob at the station.\n")
-    message = fail(capsys, "remember", "book.txt", "--model", str(MODEL))
-    assert "no model with an entity pointer" in message
+    message = fail(capsys, "remember", "book.txt", "--model", str(MODEL), "--window", "99")
+    assert "a window of 99 tokens and 64 kept ones" in message
 
 
 def test_what_transformers_cannot_run_with_is_refused_at_once() -> None:

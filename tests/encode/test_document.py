@@ -10,17 +10,20 @@ import numpy as np
 import pytest
 import torch
 from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
 from entity_transformers.artifacts import read_tokenizer
-from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.cli.export import save_tokenizer
+from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.marked import read_marked
 from entity_transformers.corpus.mentions import flatten
 from entity_transformers.corpus.tokens import Source
-from entity_transformers.encode.document import ReadDocument
+from entity_transformers.encode.document import ENCODES, ReadDocument
 from entity_transformers.encode.reader import plan_windows
 from entity_transformers.models.base import Batch
 from entity_transformers.tasks.perplexity import score_corpus
@@ -291,14 +294,49 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     with pytest.raises(ValueError, match="no tokenizer: give tokens"):
         few.encode(TEXT)
     with pytest.raises(FileNotFoundError, match="no model there"):
-        DocumentReader.load(tmp_path)
+        DocumentReader.from_pretrained(tmp_path)
     few.model.module.save_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match="no tokenizer there"):
-        DocumentReader.load(tmp_path)
+        DocumentReader.from_pretrained(tmp_path)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert DocumentReader.load(tmp_path).model.kind.name == "gpt2e"
+    assert DocumentReader.from_pretrained(tmp_path).model.kind.name == "gpt2e"
     with pytest.raises(ValueError, match="int: expected a causal model of transformers"):
         DocumentReader(3)
+
+
+@pytest.mark.parametrize("encodes", ["text", "words"])
+@torch.no_grad()
+def test_a_text_is_encoded_as_the_model_was_trained(tmp_path: Path, encodes: str) -> None:
+    """A model of others, on running text, in the precision that is asked for; an exported one of a
+    study, on words, which end where a token of the running text goes on.
+    """
+    words = ("well", "-", "known", "and", "well", "-", "read")
+    spaces = (False, False, True, True, False, False, True)
+    document = Document("d", 0, "train", "", words, (0,), space_after=spaces)
+    encoder = Tokenizer(models.BPE())
+    encoder.decoder = decoders.ByteLevel()
+    encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=[END], show_progress=False)
+    encoder.train_from_iterator(["well-known and well-read"] * 3, trainer)
+    config = LlamaConfig(
+        vocab_size=300, hidden_size=16, intermediate_size=16, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=32,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).eval()
+    model.save_pretrained(tmp_path)
+    save_tokenizer(encoder, tmp_path, 32, **{ENCODES: encodes})
+    reader = DocumentReader.from_pretrained(tmp_path)
+    read = reader.read(document)
+    whole = encoder.encode("well-known and well-read").ids
+    tokens = read.source.tokens
+    assert (tokens[1:].tolist() == whole) == (encodes == "text")
+    assert reader.decode(tokens) == "well-known and well-read"
+    labels = torch.from_numpy(tokens)[None]
+    assert read.loss == pytest.approx(float(model(labels, labels=labels).loss), rel=1e-5)
+    half = DocumentReader.from_pretrained(tmp_path, precision="bfloat16", running_text=True)
+    assert half.encode(document).tokens[1:].tolist() == whole
+    assert half.model.module.dtype == torch.bfloat16
+    assert half.read(document).hidden.dtype == torch.float32
 
 
 def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Path) -> None:
@@ -306,7 +344,7 @@ def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Pa
     model = lively_model("lstm", tokenizer.get_vocab_size())
     model.save(tmp_path)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    reader = DocumentReader.load(tmp_path, window=WINDOW)
+    reader = DocumentReader.from_pretrained(tmp_path, window=WINDOW)
     source = reader.encode(TEXT)
     tokens = torch.from_numpy(source.tokens)[None]
     with torch.no_grad():

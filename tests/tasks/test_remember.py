@@ -1,28 +1,28 @@
-"""A text that is read and written on: what is predicted is what the model gives the whole text."""
+"""A text that is read beside what a policy keeps, and written on, against plain forward passes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny import lively_model
 from tokenizers import Tokenizer
+from torch.nn.functional import cross_entropy
 
-from entity_transformers.corpus.alignment import align_split, learn_tokenizer
+from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.labels import give
-from entity_transformers.models.pointer.model import GPT2Pointer
-from entity_transformers.resolve.layers import add_layer
+from entity_transformers.encode.document import DocumentReader
 from entity_transformers.resolve.names import Names
-from entity_transformers.tasks.perplexity import score_corpus
-from entity_transformers.tasks.remember import EntityReader
+from entity_transformers.tasks.remember import TextMemory, keep_nothing
 
 WORDS = (
     "Mr. Darcy saw Elizabeth Bennet at Netherfield . Elizabeth did not see Mr. Darcy . Jane Bennet"
     " was there too , and Darcy spoke to Jane . Elizabeth laughed ."
 ).split()
-WINDOW = 48
+WINDOW, STRIDE, BUDGET = 16, 8, 12
 
 
 def make_document(count: int = len(WORDS)) -> Document:
@@ -37,86 +37,142 @@ def tokenizer() -> Tokenizer:
     return learn_tokenizer([make_document()] * 3, 290, "natural")
 
 
-def make_reader(tokenizer: Tokenizer, document: Document) -> EntityReader:
-    changes = {"window": WINDOW, "entity_lag": 24, "pointer_tokens": 12}
-    model = lively_model("gpt2-pointer", vocabulary=tokenizer.get_vocab_size(), **changes)
-    assert isinstance(model, GPT2Pointer)
-    return EntityReader(model, tokenizer, Names(causal=True), document, WINDOW)
+@pytest.fixture
+def reader(tokenizer: Tokenizer) -> DocumentReader:
+    model = lively_model("gpt2", tokenizer.get_vocab_size(), window=32)
+    return DocumentReader(model.module, tokenizer, window=WINDOW, stride=STRIDE)
 
 
-@pytest.mark.parametrize("read", [1, 14, 30])
-def test_each_token_has_the_probability_that_the_model_gives_it_in_the_whole_text(
-    tokenizer: Tokenizer, read: int
-) -> None:
-    """The rest of the text token by token, words that are not whole yet among them; the resolver is
-    asked as words come, against the labels of the whole text.
-    """
-    document = make_document()
-    reader = make_reader(tokenizer, make_document(read))
-    corpus = align_split(
-        [document], tokenizer, split="train", policy="outermost", spacing="natural"
-    )
-    corpus, _ = add_layer(corpus, [document], Names(causal=True), "outermost")
-    reads = {"window": WINDOW, "stride": WINDOW, "batch": 1}
-    nll = score_corpus(reader.model, give(corpus, "resolver:names-causal"), **reads)
-    off = score_corpus(reader.model, give(corpus, "none"), **reads)
-    expected, without = np.exp(-nll), np.exp(-off)
-    for t in range(len(reader.inputs), len(corpus.tokens)):
-        mixed, alone = reader.predict()
-        assert float(mixed.sum()) == pytest.approx(1, abs=1e-5)
-        assert float(mixed[corpus.tokens[t]]) == pytest.approx(expected[t], rel=1e-3)
-        assert float(alone[corpus.tokens[t]]) == pytest.approx(without[t], rel=1e-3)
-        reader.append(int(corpus.tokens[t]))
-    assert np.abs(nll - off).max() > 0.1
-    assert reader.document.words == document.words
-    assert np.array_equal(reader.words, corpus.words[1:])
+def make_memory(reader: DocumentReader, count: int = len(WORDS), **how: Any) -> TextMemory:
+    resolver = Names(causal=True)
+    return TextMemory(reader, make_document(count), resolver, **{"budget": BUDGET, **how})
 
 
-def test_who_is_known(tokenizer: Tokenizer) -> None:
-    reader = make_reader(tokenizer, make_document())
-    found = [(one.forms, one.mentions, one.ago) for one in reader.known()]
-    assert found == [
+def tokens_of(memory: TextMemory, places: np.ndarray) -> str:
+    return memory.reader.decode(memory.source.tokens[places])
+
+
+@torch.no_grad()
+def test_losses_and_guesses_are_those_of_a_plain_loop(reader: DocumentReader) -> None:
+    memory = make_memory(reader)
+    tokens = torch.from_numpy(memory.source.tokens)
+    ways = {"names": memory.keep, "recent": memory.keep_recent, "alone": keep_nothing}
+    steps = list(memory.read(ways))
+    assert [done for done, _ in steps][-1] == len(tokens)
+    found = steps[-1][1]
+    for name, keep in ways.items():
+        end = 0
+        while end < len(tokens) - 1:
+            new, end = end, min(end + (STRIDE if end else WINDOW), len(tokens) - 1)
+            start = max(0, new + STRIDE - WINDOW) if new else 0
+            places = [*keep(start).tolist(), *range(start, end)]
+            logits = reader.model.module(tokens[places][None]).logits[0, -(end - new) :]
+            targets = slice(new + 1, end + 1)
+            losses = cross_entropy(logits, tokens[targets], reduction="none")
+            np.testing.assert_allclose(found[name].losses[targets], losses, rtol=1e-4, atol=1e-5)
+            assert found[name].expected[targets].tolist() == logits.argmax(-1).tolist()
+    assert np.abs(found["names"].losses - found["alone"].losses).max() > 0.01
+    assert np.abs(found["names"].losses - found["recent"].losses).max() > 0.01
+
+
+def test_who_is_known_and_what_is_kept(reader: DocumentReader) -> None:
+    memory = make_memory(reader, budget=4)
+    assert [(one.forms, one.mentions, one.ago) for one in memory.known()] == [
         (("Elizabeth", "Elizabeth Bennet"), 3, 2),
         (("Jane", "Jane Bennet"), 2, 4),
         (("Darcy", "Mr. Darcy"), 3, 7),
         (("Netherfield",), 1, 23),
     ]
-    assert any(one.held for one in reader.known())
-    # the first mention has just been known, not yet for as long as the model's labels lag
-    assert not any(one.held for one in make_reader(tokenizer, make_document(5)).known())
+    places = memory.keep(len(memory.past))
+    assert len(places) == 4
+    assert set(memory.source.words[places]) <= {
+        word for m in memory.document.mentions for word in range(m.start, m.end)
+    }
+    kept = {memory.past.spans[place] for place in places}
+    for one in memory.known():
+        numbers = [
+            i
+            for i, m in enumerate(memory.document.mentions)
+            if " ".join(WORDS[m.start : m.end]) in one.forms
+        ]
+        assert one.kept == any(number in kept for number in numbers)
+    assert len({one.kept for one in memory.known()}) == 2
 
 
-def test_guesses_are_the_likeliest(tokenizer: Tokenizer) -> None:
-    reader = make_reader(tokenizer, make_document(9))
-    mixed, alone = reader.predict()
-    guesses = reader.guess(5)
-    assert [one.p for one in guesses] == sorted(mixed.tolist(), reverse=True)[:5]
-    places = [int((mixed == one.p).nonzero()[0]) for one in guesses]
-    assert [one.text for one in guesses] == [tokenizer.decode([i]) for i in places]
-    assert [one.alone for one in guesses] == [alone[i].item() for i in places]
+def test_what_is_kept_depends_on_the_text_before_alone(reader: DocumentReader) -> None:
+    whole, cut = make_memory(reader), make_memory(reader, 24)
+    for place in range(len(cut.past)):
+        assert whole.keep(place).tolist() == cut.keep(place).tolist()
 
 
-def test_writing_on_is_drawn_by_the_seed_and_read(tokenizer: Tokenizer) -> None:
-    one, same, other = (make_reader(tokenizer, make_document()) for _ in range(3))
-    texts = [
-        "".join(reader.write_on(30, seed)) for reader, seed in ((one, 1), (same, 1), (other, 2))
-    ]
-    assert texts[0] == texts[1] != texts[2]
-    written = tokenizer.decode(one.inputs[1 + one.read :].tolist())
-    assert written.startswith(texts[0])
-    assert len(one.inputs) == len(one.words) + 1
-    likeliest = make_reader(tokenizer, make_document())
-    token = int(likeliest.predict()[0].argmax())
-    assert next(iter(likeliest.write_on(1, 1, temperature=0)), "") in tokenizer.decode([token])
+@pytest.mark.parametrize("remembers", [True, False])
+@torch.no_grad()
+def test_it_writes_what_the_model_writes_after_what_is_kept(
+    reader: DocumentReader, remembers: bool
+) -> None:
+    """More than a window has room for: what was written is read and kept like the rest."""
+    memory = make_memory(reader)
+    written = memory.write_on(STRIDE + 4, 1, remembers=remembers, do_sample=False)
+    expected, now = "", memory
+    for size in (STRIDE, 4):
+        start = len(now.past) - (WINDOW - STRIDE)
+        kept = now.keep(start).tolist() if remembers else []
+        tokens = now.source.tokens[[*kept, *range(start, len(now.past))]].tolist()
+        for _ in range(size):
+            logits = reader.model.module(torch.tensor([tokens])).logits[0, -1]
+            logits[reader.model.module.config.eos_token_id] = -np.inf
+            tokens.append(int(logits.argmax()))
+        expected += reader.decode(tokens[-size:])
+        now = memory.extend(expected)
+    assert written == expected
 
 
-def test_what_it_cannot_read_is_said(tokenizer: Tokenizer) -> None:
-    model, document = make_reader(tokenizer, make_document(3)).model, make_document()
+def test_drawing_is_settled_by_the_seed(reader: DocumentReader) -> None:
+    memory = make_memory(reader)
+    one, same, other = (memory.write_on(20, seed, do_sample=True) for seed in (1, 1, 2))
+    assert one == same != other
+
+
+def test_more_text_is_read_like_the_rest(reader: DocumentReader) -> None:
+    longer = make_memory(reader, 25).extend(" and Darcy spoke to Jane. Elizabeth\nlaughed.")
+    whole = make_memory(reader, 19).extend(" and Darcy spoke to Jane. Elizabeth laughed.")
+    assert longer.document.words[25:27] == ("and", "Darcy")
+    assert whole.document.words[-9:] == tuple(
+        "and Darcy spoke to Jane . Elizabeth laughed .".split()
+    )
+    assert {one.forms[0] for one in whole.known()} >= {"Jane", "Darcy"}
+
+
+def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> None:
+    text = "[7 Darcy] saw [2 Elizabeth] at [3 Netherfield]. [2 She] did not see [7 him] there."
+    memory = TextMemory(reader, text, budget=BUDGET)
+    assert [one.mentions for one in memory.known()] == [2, 2, 1]
+    assert set(memory.past.entities[memory.keep(len(memory.past))]) <= {2, 3, 7}
+    longer = memory.extend(" Elizabeth laughed.")
+    assert [one.mentions for one in longer.known()] == [2, 2, 1]
+    assert reader.decode(longer.kept) == reader.decode(
+        longer.source.tokens[longer.keep(len(longer.past))]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"policy": "nouns"}, "policy 'nouns', expected one of recent, mentions"),
+        ({"budget": 17}, "a window of 16 tokens and 17 kept ones, .* at most 32"),
+        ({"count": 0}, "d#0: no words to read"),
+    ],
+)
+def test_what_it_cannot_read_is_said(
+    reader: DocumentReader, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_memory(reader, **change)
+
+
+def test_what_cannot_write_is_said(reader: DocumentReader, tokenizer: Tokenizer) -> None:
     with pytest.raises(ValueError, match="resolver names reads on before it decides"):
-        EntityReader(model, tokenizer, Names(), document, 8)
-    empty = replace(document, words=(), sentence_starts=(), space_after=())
-    with pytest.raises(ValueError, match="d#0: no words to read"):
-        EntityReader(model, tokenizer, Names(causal=True), empty, 8)
-    plain = lively_model("gpt2")
-    with pytest.raises(ValueError, match="has no entity pointer"):
-        EntityReader(plain, tokenizer, Names(causal=True), document, 8)  # type: ignore[arg-type]
+        TextMemory(reader, make_document(), Names())
+    lstm = DocumentReader(lively_model("lstm", tokenizer.get_vocab_size()), tokenizer, window=8)
+    with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
+        TextMemory(lstm, replace(make_document())).write_on(3, 1)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.download import datasets, locate
-from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.readers import detect_format, read_corpus, registry
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def fetch_data(
 
 def inspect_corpus(
     path: Annotated[Path, Flag("a file or folder", positional=True)],
-    format: Annotated[str, Flag("auto, or a format of corpus/readers")] = "auto",
+    format: Annotated[str, Flag(f"auto, {', '.join(registry())}", "FORMAT")] = "auto",
     nested_mentions: Annotated[
         Literal["outermost", "innermost", "drop"], Flag("policy that the kept counts follow")
     ] = "outermost",

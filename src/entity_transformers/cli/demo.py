@@ -4,83 +4,125 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import PositiveInt
+import torch
+from pydantic import NonNegativeFloat, PositiveInt
 from transformers.utils import logging
 
+from entity_transformers import runtime
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.marked import has_marks, read_marked
+from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import DocumentReader
-from entity_transformers.tasks.demo import Demo, compare
-
-EXAMPLE = (
-    "[1 Anna] met [2 Bob] at [3 the station]. [1 She] gave [2 him] a book. [2 Bob] thanked [1 her],"
-    " and [1 Anna] left [3 the station]."
+from entity_transformers.models.weights import SMOLLM2, can_read
+from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.study.processor import has_bfloat16
+from entity_transformers.tasks.demo import (
+    Word,
+    list_names,
+    list_words,
+    read_entities,
+    read_names,
 )
-SAMPLE = Path("data/sample/models/gpt2e/1")
-RESOLVER = "names-pronouns"
-CHECKOUT = Path(__file__).resolve().parents[3]
+from entity_transformers.tasks.remember import Way
+
+SAMPLE = "data/sample/models/gpt2e/1"
+RESOLVER = "names-causal"
 COLOURS = (36, 33, 35, 34)  # of entities; green and red say where the memory helps and harms
+SAME = 0.005
+"""Nats that are no change."""
 
 
 def demo(
     text: Annotated[
-        str, Flag("mentions marked as in '[1 Anna] met [2 Bob].', or plain text", "TEXT", True)
-    ] = EXAMPLE,
+        str | None,
+        Flag("mentions marked as in '[1 Anna] met [2 Bob].', or plain text; left out: a passage of"
+             " a novel", "TEXT", True),
+    ] = None,
     model: Annotated[
-        Path | None, Flag("a folder with a model; left out: what make sample trained", "FOLDER")
+        str | None,
+        Flag(f"a folder, a GGUF file, hub:NAME or pip:PACKAGE==VERSION; left out: {SMOLLM2}",
+             "MODEL"),
     ] = None,
     window: Annotated[
-        PositiveInt | None, Flag("tokens read at once; left out: a third of the text")
+        PositiveInt | None, Flag("tokens read at once; left out: a third of the text, at most 64")
     ] = None,
-    resolver: Annotated[str, Flag("finds the mentions of a plain text", "NAME")] = RESOLVER,
-) -> None:
-    """Print what a model expects of each word of a text, with its memory and without."""
+    kept: Annotated[PositiveInt, Flag("tokens that are kept beside a window", "TOKENS")] = 16,
+    least: Annotated[
+        NonNegativeFloat, Flag("words that change by fewer nats are not listed", "NATS")
+    ] = 0.5,
+    resolver: Annotated[str, Flag("finds the names in a plain text", "NAME")] = RESOLVER,
+) -> None:  # fmt: skip
+    """Print what a model pays for each word of a text in a small window: alone, beside the names
+    that have left the window, and beside as many of the latest tokens. A model with a memory of
+    entities is read with it and without.
+    """
     logging.disable_progress_bar()
+    about = ""
+    if text is None:
+        about, _, text = (
+            files("entity_transformers").joinpath("data/demo.txt").read_text().partition("\n\n")
+        )
     if not text.strip() or has_marks(text):
         read_marked(text)  # before a model is looked for: is it one?
-    folder = find_model(model)
-    reader = DocumentReader.load(folder, find_tokenizer(folder))
+    name, reader = open_model(model)
     source = reader.encode(text, resolver)
+    assert source.document is not None
     longest = reader.model.context or len(source.tokens)
     if window is not None and window > longest:
         raise ValueError(f"--window is {window}, but the model reads at most {longest} tokens")
-    size = min(longest, window or max(2, -(-len(source.tokens) // 3)))
-    reader.window = reader.stride = size
+    remembers = reader.model.can("entities")
+    size = window or max(2, min(64, -(-len(source.tokens) // 3)))
+    reader.window = size = min(longest, size) if remembers else size
+    reader.stride = size if remembers else -(-size // 2)
     named = "as marked" if has_marks(text) else f"found by {resolver}; a mark is [1 Anna]"
-    about = f"{folder}: {reader.model.kind.label}, windows of {size} tokens; entities {named}"
+    lines = [
+        *about.splitlines(),
+        f"{name}: {reader.model.kind.label}, windows of {size} tokens; entities {named}",
+    ]
+    if remembers:
+        ways = read_entities(reader, source)
+    else:
+        find = None if has_marks(text) else make_resolver(resolver)
+        source, ways = read_names(reader, source.document, find, kept)
+        lines[-1] += f"; {kept} tokens kept beside a window"
     # colours are for terminals that can show them, unless NO_COLOR is set (no-color.org)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    for line in render(compare(reader, source), about, sys.stdout.isatty() and not plain):
+    colour = sys.stdout.isatty() and not plain
+    for line in (*lines, *render(list_words(reader, source, ways), source, ways, least, colour)):
         print(line)
 
 
-def find_model(folder: Path | None) -> Path:
-    """The folder, or that of the sample's GPT2E, here or in the checkout; FileNotFoundError where
-    neither was trained.
+def open_model(
+    model: str | None, sample: str = SAMPLE, seed: int = 1
+) -> tuple[str, DocumentReader]:
+    """The reader of a model, and its name: by default SmolLM2, and where that cannot be read here,
+    what the sample has trained. FileNotFoundError where there is neither. On a GPU where there is
+    one; models that others trained, in bfloat16 where the machine has it.
     """
-    if folder is not None:
-        return folder
-    for home in (Path(), CHECKOUT):
-        if (home / SAMPLE / "config.json").is_file():
-            return home / SAMPLE
-    raise FileNotFoundError(
-        f"{SAMPLE}: no trained model there: run make sample, or name a folder with --model"
-    )
+    if model is None and not can_read(SMOLLM2) and not Path(sample, "config.json").is_file():
+        raise FileNotFoundError(
+            "no model that can read: pip install 'entity-transformers[smollm2]', or name one with"
+            " --model"
+        )
+    name = model or (SMOLLM2 if can_read(SMOLLM2) else sample)
+    device = runtime.start("auto", torch.get_num_threads(), seed)
+    half = not Path(name).exists() and has_bfloat16()
+    reader = DocumentReader.from_pretrained(name, precision="bfloat16" if half else "float32")
+    reader.model.to(device)
+    return name, reader
 
 
-def find_tokenizer(folder: Path) -> Path:
-    """The tokenizer.json of a model's folder, or of the study that it lies in."""
-    own, above = folder / "tokenizer.json", folder.resolve().parents
-    study = above[2] / "text/corpus/tokenizer.json" if len(above) > 2 else own
-    return study if not own.is_file() and study.is_file() else own
-
-
-def render(found: Demo, about: str, colour: bool) -> Iterator[str]:
-    """The lines of the demo; nats, lower is better."""
+def render(
+    words: list[Word], source: Source, ways: Mapping[str, Way], least: float, colour: bool
+) -> Iterator[str]:
+    """The lines of the demo; nats, lower is better. Of words that change by fewer than ``least``
+    there is the sum.
+    """
 
     def paint(text: str, code: int) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if colour and code else text
@@ -88,29 +130,43 @@ def render(found: Demo, about: str, colour: bool) -> Iterator[str]:
     def by_entity(text: str, entity: int) -> str:
         return paint(text, COLOURS[(entity - 1) % len(COLOURS)] if entity else 0)
 
-    yield about
-    for entity, forms in found.names.items():
+    def paint_change(text: str, change: float) -> str:
+        return paint(text, 0 if abs(change) < SAME else 32 if change < 0 else 31)
+
+    memory, without, *_ = names = list(ways)
+    for entity, forms in list_names(words).items():
         yield "  " + by_entity(f"{entity}  {', '.join(forms)}", entity)
     yield ""
-    width = max(4, *(len(word.text) for word in found.words))
-    yield f"{'word':{width}}    nats: memory  without  change   expected: memory  without"
-    for word in found.words:
-        change = word.on - word.off
-        code = 0 if abs(change) < 0.005 else 32 if change < 0 else 31
-        mark = str(word.entity) if word.entity else ""
+    width = max(4, *(len(word.text) for word in words))
+    heads = "".join(f"{name:>9}" for name in names)
+    yield f"{'nats of':{width}}   {heads}   change   expected: {memory}, {without}"
+    unlisted = []
+    for word in words:
+        change = word.nats[0] - word.nats[1]
+        if abs(change) < least:
+            unlisted.append(change)
+            continue
         yield (
-            by_entity(f"{word.text:{width}} {mark:>2}", word.entity)
-            + f" {word.on:13.2f} {word.off:8.2f} "
-            + paint(f"{change:+7.2f}", code)
-            + f"   {word.expected_on!r:16}  {word.expected_off!r}"
+            by_entity(f"{word.text:{width}} {word.entity or '':>2}", word.entity)
+            + "".join(f"{nats:9.2f}" for nats in word.nats)
+            + paint_change(f"{change:+9.2f}", change)
+            + f"   {word.expected[0]!r:16}  {word.expected[1]!r}"
+        )
+    if unlisted:
+        yield (
+            f"({len(unlisted)} words that change by less than {least} nats, {sum(unlisted):+.2f}"
+            " together)"
         )
     yield ""
-    change = round(found.on - found.off, 3)
-    verdict = f"it {'harms' if change > 0 else 'helps'}: {change:+.3f}"
-    line = f"nats per token: {found.on:.3f} with memory, {found.off:.3f} without"
-    code = 0 if not change else 32 if change < 0 else 31
-    yield line + paint(f" ({verdict if change else 'no difference'})", code)
-    yield "next: " + ", ".join(
-        f"{guess.text!r} {100 * guess.on:.1f} % ({100 * guess.off:.1f} % without)"
-        for guess in found.guesses
-    )
+    inside = source.entity_ids > 0
+    for what, chosen in (("all", source.words >= 0), ("names", inside)):
+        if not chosen.any():
+            continue
+        means = {name: float(way.losses[chosen].mean()) for name, way in ways.items()}
+        change = round(means[memory] - means[without], 3)
+        listed = ", ".join(f"{mean:.3f} {name}" for name, mean in means.items())
+        verdict = f"{memory}: {change:+.3f}, {'harms' if change > 0 else 'helps'}"
+        yield (
+            f"nats per token, {what} ({chosen.sum()}): {listed}"
+            + paint_change(f" ({verdict if change else 'no difference'})", change)
+        )

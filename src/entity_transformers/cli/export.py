@@ -14,6 +14,7 @@ from entity_transformers.artifacts import read_json, read_text, write_json, writ
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
+from entity_transformers.encode.document import ENCODES
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.model_card import describe_labels, render_card
 from entity_transformers.models.registry import load_model
@@ -83,10 +84,11 @@ def _save_model(run: Run, output: Path) -> None:
     trained = load_model(run.folder, entry.kind)
     trained.save(output)
     encoder = run.tokenizer
+    more = {} if run.params.tokenizer.kind == "pretrained" else {ENCODES: "words"}
     if entry.can({"causal"}):
-        save_tokenizer(encoder, output, trained.context)
+        save_tokenizer(encoder, output, trained.context, **more)
         return
-    tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK)
+    tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK, **more)
     if tokenizer.mask_token_id != trained.mask:
         raise ValueError(
             f"{run.home('corpus')}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"
@@ -149,8 +151,8 @@ def _read_rows(run: Run, step: str, measure: str, **where: str) -> list[dict[str
 def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, longest: int | None, **more: str
 ) -> PreTrainedTokenizerFast:
-    """Write the files of a transformers tokenizer, with ``more`` special tokens; ``longest``:
-    tokens that the model can read at once, None: any number.
+    """Write the files of a transformers tokenizer, with ``more`` special tokens and remarks;
+    ``longest``: tokens that the model can read at once, None: any number.
     """
     limit = {} if longest is None else {"model_max_length": longest}
     made = PreTrainedTokenizerFast(

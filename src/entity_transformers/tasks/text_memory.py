@@ -4,13 +4,14 @@ language model reads it, also one behind an API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import find_given_spans, give
@@ -64,17 +65,24 @@ def score_text_memory(
     nats = np.zeros(len(tokens), np.float32)
     plans = sorted(plan_memory(len(tokens), window, stride, keep), key=lambda p: len(p.places))
     for first in range(0, len(plans), batch):
-        some = plans[first : first + batch]
-        lengths = np.array([len(plan.places) for plan in some])
-        where, valid = lay_out(np.cumsum(lengths) - lengths, lengths)
-        places = np.concatenate([plan.places for plan in some])[where]
-        ids = torch.from_numpy(tokens[places].astype(np.int64)).to(model.device)
-        hidden, _ = model.encode(Batch(ids), model.start(len(some)))
-        fresh = valid & (np.arange(valid.shape[1]) >= (lengths - [p.new for p in some])[:, None])
-        targets = places[fresh] + 1
-        states = hidden[torch.from_numpy(fresh).to(model.device)]
+        targets, states = read_remembered(model, tokens, plans[first : first + batch])
         nats[targets] = compute_token_losses(model, states, tokens[targets])
     return nats
+
+
+def read_remembered(
+    model: LanguageModel, tokens: np.ndarray, plans: Sequence[Remembered]
+) -> tuple[np.ndarray, Tensor]:
+    """Windows of a document side by side: the places [n] of the tokens that they are the first to
+    predict, and the hidden states [n, W] that these are predicted from.
+    """
+    lengths = np.array([len(plan.places) for plan in plans])
+    where, valid = lay_out(np.cumsum(lengths) - lengths, lengths)
+    places = np.concatenate([plan.places for plan in plans])[where]
+    ids = torch.from_numpy(tokens[places].astype(np.int64)).to(model.device)
+    hidden, _ = model.encode(Batch(ids), model.start(len(plans)))
+    fresh = valid & (np.arange(valid.shape[1]) >= (lengths - [p.new for p in plans])[:, None])
+    return places[fresh] + 1, hidden[torch.from_numpy(fresh).to(model.device)]
 
 
 def keep_nothing(_: int) -> np.ndarray:
