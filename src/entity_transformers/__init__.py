@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from entity_transformers.encode.document import DocumentReader
+    from entity_transformers.models.entity_cache import EntityCache
     from entity_transformers.models.gpt2e.adapter import (
         add_entity_attention,
         load_entity_attention,
@@ -23,6 +24,7 @@ __version__ = "0.2.0"
 __all__ = [
     "CarriedMemory",
     "DocumentReader",
+    "EntityCache",
     "EntityMemory",
     "EntityStreams",
     "GPT2EConfig",
@@ -39,6 +41,7 @@ _HOMES = {
     name: f"entity_transformers.{module}"
     for module, names in {
         "encode.document": "DocumentReader",
+        "models.entity_cache": "EntityCache",
         "models.gpt2e.adapter": "add_entity_attention load_entity_attention save_entity_attention",
         "models.gpt2e.memory": "EntityMemory",
         "models.gpt2e.model": "GPT2EConfig GPT2EForCausalLM GPT2EModel",
