@@ -84,6 +84,7 @@ class Layered(Pretrained):
 class PretrainedLM(Layered, Wrapped):
     """A causal model of transformers."""
 
+    kind = KINDS["pretrained"]
     of = AutoModelForCausalLM
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:

@@ -11,11 +11,11 @@ from entity_transformers.models.base import LanguageModel
 
 
 def find_class(kind: Kind) -> type[LanguageModel]:
-    """The class in the kind's module whose ``kind`` it is."""
+    """The class of the kind's own module whose ``kind`` it is."""
     return next(
         one
         for one in vars(kind.module()).values()
-        if isinstance(one, type) and vars(one).get("kind") is kind
+        if isinstance(one, type) and one.__module__ == kind.home and vars(one).get("kind") is kind
     )
 
 
