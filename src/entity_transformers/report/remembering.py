@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
 
+from entity_transformers.corpus.layers import is_resolver, split_layer
 from entity_transformers.report.figures import INK, PALETTE, Line, Panel, draw_lines
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import LEVEL
@@ -44,9 +45,16 @@ class Kept(NamedTuple):
     text: str
 
     @property
+    def source(self) -> str:
+        """Where its mentions come from, in words."""
+        change, base = split_layer(self.labels)
+        base = "names" if is_resolver(base) else base
+        return {None: base, "random": "random spans"}.get(change, f"{base}, {change}")
+
+    @property
     def name(self) -> str:
         """As tables and figures write it."""
-        return self.policy if self.labels == "none" else f"{self.policy}, {self.labels}"
+        return self.policy if self.labels == "none" else f"{self.policy} ({self.source})"
 
 
 @dataclass(frozen=True)
@@ -157,12 +165,13 @@ def build_losses(results: Results, step: str) -> Table:
                 for size in budgets
             )
             cells = (MISSING if gap is None else gap.number for gap in gaps)
-            rows.append((*head, policy, labels, MISSING, *cells))
+            source = MISSING if labels == "none" else own[min(own)].source
+            rows.append((*head, policy, source, MISSING, *cells))
     return Table(
         name=step,
         title="What is kept beside the window",
         columns=(
-            *("Text", "Window", "Kept", "By the labels", "Loss"),
+            *("Text", "Window", "Kept", "Of", "Loss"),
             *(f"{n:,} tokens" for n in budgets),
         ),
         rows=tuple(rows),
@@ -207,6 +216,7 @@ def _contrasts(step: str) -> Iterator[Contrast]:
             ("P1", ("recent", "none"), -0.03),
             ("P2", ("mentions", "random"), -0.015),
             ("P2", ("rare", "none"), -0.015),
+            ("P2", ("surprising", "none"), -0.015),
         ):
             decided = step == "kept_cache" and place == (256, 256)
             yield Contrast(name, step, names, against, *place, most, decided)
@@ -303,15 +313,16 @@ def build_prices(results: Results) -> Table:
         if sizes[0] is not None and loss < losses[0]:
             more = (length / windows[0] - 1) * sizes[0]
         rows.append((
-            kept.policy, kept.labels, Number(kept.budget, 0), Number(loss, 4),
-            Number(share, 0, percent=True), Number(held and held / 1024, 0), Number(length, 0),
+            kept.policy, MISSING if kept.labels == "none" else kept.source,
+            Number(kept.budget, 0), Number(loss, 4), Number(share, 0, percent=True),
+            Number(held and held / 1024, 0), Number(length, 0),
             Number(more and more / 1024, 0), Number(more / held if more and held else None, 0),
         ))  # fmt: skip
     return Table(
         name="prices",
         title="What a memory costs against a longer window",
         columns=(
-            "Kept", "By the labels", "Tokens", "Loss", "Share of the gain", "KiB", "As a window of",
+            "Kept", "Of", "Tokens", "Loss", "Share of the gain", "KiB", "As a window of",
             "KiB of that", "Times as many",
         ),
         rows=tuple(rows),
@@ -327,6 +338,32 @@ def build_prices(results: Results) -> Table:
             " logarithm of their length; a memory is never said to be worth more than the longest."
         ),
     )  # fmt: skip
+
+
+def say_remembering(results: Results, step: str) -> tuple[str, ...]:
+    """The best policy at 256 tokens beside the smallest window, and what the plan decides."""
+    listed = [one for one in list_kept(results, step) if one.text == "original"]
+    window = min((kept.window for kept in listed), default=0)
+    beside = [one for one in listed if one.window == window and one.budget]
+    if not beside:
+        return ()
+    gaps = {one: subtract(results, step, one, _nothing(window)) for one in beside}
+    known = {one: gap for one, gap in gaps.items() if gap is not None}
+    said = []
+    for size in sorted({one.budget for one in known}):
+        own = {one: gap for one, gap in known.items() if one.budget == size}
+        best = min(own, key=lambda one: own[one].value)
+        said.append(f"{best.name} with {size:,} tokens ({own[best].number})")
+    verdicts = (
+        f"{row[0]} {row[4]} against {row[5]}: {row[6]}, {row[9]}"
+        for row in build_contrasts(results, step).rows
+        if row[9] != "reported"
+    )
+    return (
+        f"Beside a window of {window:,} tokens the most is gained by {', '.join(said)}, in nats per"
+        " token less what the window has alone.",
+        *(f"{verdict}." for verdict in verdicts),
+    )
 
 
 def draw_prices(results: Results) -> Figure | None:
@@ -364,9 +401,10 @@ def draw_prices(results: Results) -> Figure | None:
 
 def _part(step: str, title: str) -> Part:
     tables: list[Any] = [partial(build_contrasts, step=step), partial(build_losses, step=step)]
+    say = partial(say_remembering, step=step)
     if step == "kept_cache":
-        return Part(step, title, (*tables, build_prices), {"prices": draw_prices})
-    return Part(step, title, tuple(tables))
+        return Part(step, title, (*tables, build_prices), {"prices": draw_prices}, say)
+    return Part(step, title, tuple(tables), say=say)
 
 
 PARTS = (
