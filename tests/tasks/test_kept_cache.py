@@ -13,8 +13,9 @@ from tiny import VOCABULARY, lively_model, tiny_corpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_splits, take_middle
 from entity_transformers.steps.kept_cache import KeptCacheParams
-from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix
+from entity_transformers.tasks.cache import CacheScores, choose, mix
 from entity_transformers.tasks.kept_cache import (
+    THETAS,
     cross_fit,
     fold_texts,
     measure_window,

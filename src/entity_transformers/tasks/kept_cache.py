@@ -27,9 +27,12 @@ from entity_transformers.encode.reader import compute_token_losses, plan_windows
 from entity_transformers.encode.states import keep_states
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix
+from entity_transformers.tasks.cache import CacheScores, choose, mix
 from entity_transformers.tasks.policies import POLICIES, describe
 from entity_transformers.tasks.text_memory import NOTHING, Keep, list_rows, name_parts
+
+THETAS = (10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
+"""Higher than those of `tasks.cache`: a pretrained model's states are all alike to some extent."""
 
 
 @torch.inference_mode()
@@ -49,13 +52,15 @@ def read_kept(
             entries = torch.from_numpy(kept[kept > 0] - 1).to(states.device)
             held[k] = max(held[k], states[entries].nbytes + tokens[entries + 1].nbytes)
             chosen[entries, k] = 1
-        close = unit[new:end] @ unit[:start].T - 1
+        close = unit[new:end] @ unit[:start].T
+        if start:
+            close -= close.amax(1, keepdim=True)
         same = tokens[new + 1 : end + 1, None] == tokens[1 : start + 1]
         # all policies at once: the weights of their entries are summed by one product
         for a, theta in enumerate(THETAS):
             weight = torch.exp(theta * close)
             whole, hit = weight @ chosen, (weight * same) @ chosen
-            found[:, a, new + 1 : end + 1] = (hit / whole.clamp_min(1e-30)).T
+            found[:, a, new + 1 : end + 1] = (hit / whole.clamp_min(1e-38)).T
     return found.cpu().numpy(), held
 
 
