@@ -31,7 +31,7 @@ from entity_transformers.tasks.cache import CacheScores, choose, mix
 from entity_transformers.tasks.policies import POLICIES, describe
 from entity_transformers.tasks.text_memory import NOTHING, Keep, list_rows, name_parts
 
-THETAS = (10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
+THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
 """Higher than those of `tasks.cache`: a pretrained model's states are all alike to some extent."""
 
 
