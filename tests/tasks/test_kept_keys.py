@@ -8,15 +8,16 @@ from tiny import lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.steps.kept_keys import KeptKeysParams
-from entity_transformers.tasks.kept_keys import keep_nothing, read_with, score_keys
+from entity_transformers.tasks.kept_keys import read_with, score_keys
 from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.tasks.text_memory import keep_nothing
 
 
 def test_with_everything_kept_scores_are_those_of_a_window_over_the_whole_text() -> None:
     model = lively_model("gpt2", window=64).eval()
     corpus = tiny_corpus(1, seed=5, shortest=40, longest=41)
     how = {"window": 8, "context": 4, "sinks": 0}
-    kept, held = read_with(model, corpus.tokens, lambda tokens: np.arange(len(tokens)), **how)
+    kept, held = read_with(model, corpus.tokens, np.arange, **how)
     whole = score_corpus(model, give(corpus, "none"), window=64, stride=64, batch=1)
     np.testing.assert_allclose(kept, whole, rtol=1e-4, atol=1e-4)
     none, least = read_with(model, corpus.tokens, keep_nothing, **how)

@@ -19,8 +19,8 @@ from entity_transformers.tasks.text_memory import (
     keep_nothing,
     name_parts,
     plan_memory,
-    score_policies,
     score_text_memory,
+    score_texts,
 )
 
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
@@ -67,7 +67,7 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
         splits=("test",), windows=(8,), context=4, budgets=(6,), kept=kept, tokens=None,
         parts="gold", texts=("original",), batch_tokens=56,
     )  # fmt: skip
-    rows = list(score_policies(model, corpus, section, 1))
+    rows = list(score_texts(model, corpus, section, 1))
     parts = name_parts(give(corpus, "gold"), 8)
     assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
     by_part = {part: where.sum() for part, where in parts.items()}

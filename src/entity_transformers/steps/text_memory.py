@@ -111,7 +111,7 @@ def text_memory(run: Run) -> Rows:
     """The loss of the texts and the nats of each, without a memory and with each, over all tokens
     and by kind of token.
     """
-    from entity_transformers.tasks.text_memory import score_policies
+    from entity_transformers.tasks.text_memory import score_texts
 
     seed, section = run.seed or 0, run.section
-    yield from section.score(run, lambda text: score_policies(run.trained, text, section, seed))
+    yield from section.score(run, lambda text: score_texts(run.trained, text, section, seed))

@@ -11,7 +11,6 @@ Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,8 @@ from entity_transformers.encode.states import keep_states
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.cache import CacheScores, choose, mix
-from entity_transformers.tasks.policies import POLICIES, describe
-from entity_transformers.tasks.text_memory import NOTHING, Keep, list_rows, name_parts
+from entity_transformers.tasks.policies import describe
+from entity_transformers.tasks.text_memory import NOTHING, Keep, list_rows, make_keep, name_parts
 
 THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
 """Higher than those of `tasks.cache`: a pretrained model's states are all alike to some extent."""
@@ -127,10 +126,7 @@ def score_caches(
             nats = np.concatenate([np.zeros(1, np.float32), nats])
             base[own] = np.exp(-nats.astype(np.float64))
             pasts = {labels: describe(text, d, nats) for labels, text in texts.items()}
-            keeps: list[Keep] = []
-            for kept, budget in listed:
-                past, policy = pasts[kept.labels], POLICIES[kept.policy]
-                keeps.append(partial(keep_before, past=past, policy=policy, budget=budget))
+            keeps = [make_keep(pasts[k.labels], k.policy, budget) for k, budget in listed]
             wanted = torch.from_numpy(tokens).to(model.device)
             cached[..., own], most = read_kept(before, wanted, keeps, window, stride)
             held = np.maximum(held, most)
@@ -146,8 +142,3 @@ def score_caches(
                 place = {"policy": key[0], "labels": key[1], "budget": budget, "fold": fold}
                 yield {"measure": "theta", "value": theta, **place, **about}
                 yield {"measure": "weight", "value": weight, **place, **about}
-
-
-def keep_before(start: int, *, past: Any, policy: Any, budget: int) -> np.ndarray:
-    """What a policy keeps of the text before this place."""
-    return policy(past.before(start), budget)

@@ -19,7 +19,7 @@ from entity_transformers.encode.reader import compute_token_losses, lay_out, pla
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances
-from entity_transformers.tasks.policies import POLICIES, describe
+from entity_transformers.tasks.policies import POLICIES, Past, describe
 
 Keep = Callable[[int], np.ndarray]
 """The places that are kept of the text before this one, where a window begins."""
@@ -108,37 +108,55 @@ def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
     }
 
 
+Read = Callable[[np.ndarray, Keep, int], tuple[np.ndarray, int]]
+"""Reads a text's tokens [N] with what is kept, in windows of so many: nats [N], and bytes."""
+
+
 def score_policies(
-    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int
+    corpus: AlignedCorpus, section: Any, seed: int, read: Read
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a split's losses by window, budget, policy and labels, and kind of token; and the
-    nats of each document. ``section`` are the values of step text_memory.
+    """Rows of the losses of texts by window, budget, policy and labels, and kind of token; and the
+    nats of each text. ``section`` are the values of the step; the bytes are those beyond what is
+    held without a memory.
     """
     judged = give(corpus, section.parts)
     texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
     for window in section.windows:
-        how = {"window": window, "stride": window - section.context}
-        how["batch"] = max(1, section.batch_tokens // (window + max(section.budgets)))
         found: dict[Kept, list[np.ndarray]] = {}
         held = dict[Kept, int]()
-        for d in log_progress(list(range(len(corpus))), f"{corpus.split}: documents"):
+        for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
             tokens = corpus.tokens[corpus.document(d)]
-            plain = score_text_memory(model, tokens, keep_nothing, **how)
+            plain, least = read(tokens, keep_nothing, window)
             found.setdefault(NOTHING, []).append(plain)
             pasts = {labels: describe(text, d, plain) for labels, text in texts.items()}
             for kept, budget in product(section.kept, section.budgets):
-                past, policy = pasts[kept.labels], POLICIES[kept.policy]
-
-                def keep(start: int) -> np.ndarray:
-                    return policy(past.before(start), budget)  # noqa: B023
-
+                keep = make_keep(pasts[kept.labels], kept.policy, budget)
+                nats, whole = read(tokens, keep, window)
                 key = kept.policy, kept.labels, budget
-                nats = score_text_memory(model, tokens, keep, **how)
                 found.setdefault(key, []).append(nats)
-                held[key] = max(held.get(key, 0), tokens[keep(len(tokens))].nbytes)
+                held[key] = max(held.get(key, 0), whole - least)
         parts = name_parts(judged, window)
         for key, each in found.items():
             yield from list_rows(corpus, key, window, held.get(key, 0), np.concatenate(each), parts)
+
+
+def make_keep(past: Past, policy: str, budget: int) -> Keep:
+    """What a policy keeps of the text before a place."""
+    return lambda place: POLICIES[policy](past.before(place), budget)
+
+
+def score_texts(
+    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int
+) -> Iterator[dict[str, Any]]:
+    """The rows of step text_memory: what is kept is put before each window."""
+
+    def read(tokens: np.ndarray, keep: Keep, window: int) -> tuple[np.ndarray, int]:
+        batch = max(1, section.batch_tokens // (window + max(section.budgets)))
+        stride = window - section.context
+        nats = score_text_memory(model, tokens, keep, window=window, stride=stride, batch=batch)
+        return nats, tokens[keep(len(tokens))].nbytes
+
+    yield from score_policies(corpus, section, seed, read)
 
 
 def list_rows(

@@ -49,7 +49,8 @@ from entity_transformers.train.streams import Streams, memory_errors, show_windo
 CALMER = "lower lm.learning_rate or set lm.clip_norm"
 
 
-class TrainingStopped(Exception):  # noqa: N818 - not an error: the run goes on from its snapshot when it is called again
+# not an error: the run goes on from its snapshot when it is called again
+class TrainingStopped(Exception):  # noqa: N818
     """A signal or the time budget ended the run after its state was saved."""
 
 

@@ -8,6 +8,7 @@ import re
 import tarfile
 from importlib.resources import as_file, files
 from pathlib import PurePosixPath
+from typing import Any
 
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import Reader, ontonotes
@@ -22,7 +23,8 @@ def read_archive() -> dict[str, str]:
         as_file(files("entity_transformers") / "data" / "sample.tar.xz") as path,
         tarfile.open(path) as archive,
     ):
-        return {m.name: archive.extractfile(m).read().decode() for m in archive}  # type: ignore[union-attr]
+        read: Any = archive.extractfile  # which is None for a folder alone
+        return {one.name: read(one).read().decode() for one in archive}
 
 
 def read_passages() -> list[str]:
