@@ -25,8 +25,8 @@ from entity_transformers.tasks.perplexity import score_corpus
 WINDOW, BLOCKS = 8, 2
 TEXT = give(tiny_corpus(12, seed=3), "gold")
 FACTS: dict[str, Any] = {
-    "blocks": BLOCKS, "gate": "zero", "values": "both", "layer_norm": False, "memory_write": "last",
-    "numbers": BLOCKS * (5 * 16 * 17 + 1),
+    "blocks": BLOCKS, "gate": "zero", "values": "both", "layer_norm": False, "alibi": True,
+    "memory_write": "last", "numbers": BLOCKS * (5 * 16 * 17 + 1),
 }  # fmt: skip
 
 

@@ -376,6 +376,8 @@ class PretrainedEParams(Section):
     """where the values of entity attention come from"""
     entity_layer_norm: StrictBool = True
     """layer norm before entity attention"""
+    entity_alibi: StrictBool = True
+    """lower scores for entities further back, by ALiBi, unlike the paper"""
     memory_write: Literal["last", "mean"] = "last"
     """state written to the memory: last token or mean of the latest mention"""
     epochs: PositiveInt = 1

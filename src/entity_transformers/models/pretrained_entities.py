@@ -130,6 +130,7 @@ def add_learnt(module: Any, facts: dict[str, Any]) -> None:
             gate=facts["gate"],
             values=facts["values"],
             layer_norm=facts["layer_norm"],
+            alibi=facts["alibi"],
         )
         for block in top if facts["gate"] == "none" else ():
             for one in cast(Any, block).entity_attn.c_proj.parameters():
@@ -179,6 +180,7 @@ def train(run: Run) -> list[Row]:
         "gate": params.entity_gate,
         "values": params.entity_values,
         "layer_norm": params.entity_layer_norm,
+        "alibi": params.entity_alibi,
         "memory_write": params.memory_write,
         "numbers": params.blocks * params.count_numbers(base.width),
     }

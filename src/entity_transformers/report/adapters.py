@@ -35,7 +35,7 @@ def name_labels(model: ModelEntry) -> str:
     if model.lm.adapter == "lora":
         return "LoRA"
     name = NAMES.get(model.labels, model.labels)
-    return f"{name}, as keys alone" if model.lm.entity_values == "hidden" else name
+    return name if model.lm.entity_alibi else f"{name}, in the paper's attention"
 
 
 def list_adapters(results: Results) -> dict[str, ModelEntry]:

@@ -44,6 +44,7 @@ def add_entity_attention(
     residual: bool = True,
     layer_norm: bool = False,
     values: str = "hidden",
+    alibi: bool = False,
     attention_dropout: float = 0.0,
     dropout: float = 0.0,
     blocks: Sequence[nn.Module] | None = None,
@@ -52,7 +53,8 @@ def add_entity_attention(
 
     Its calls take ``entity_ids`` and ``memory``, or ``entity_states``, as those of `GPT2EModel` do,
     and ``generate`` as `GPT2EForCausalLM`'s. With the gate of the default, which starts at 0, it
-    still computes what it did before. New weights lie in the blocks as ``entity_attn`` and are
+    still computes what it did before. ``alibi`` lowers scores by distance, so that a token can tell
+    its own entity from those of the tokens before it; the paper's attention cannot. New weights lie in the blocks as ``entity_attn`` and are
     saved with the model, the switches in its config; `load_entity_attention` loads both. Whether a
     token sees later ones is taken from the model's own attention: a decoder's are hidden, BERT's
     are not. ``blocks`` names the layers where they are not the one list of as many modules as the
@@ -65,6 +67,7 @@ def add_entity_attention(
         "residual": residual,
         "layer_norm": layer_norm,
         "values": values,
+        "alibi": alibi,
         "attention_dropout": attention_dropout,
         "dropout": dropout,
         "blocks": None if blocks is None else [names[block] for block in blocks],

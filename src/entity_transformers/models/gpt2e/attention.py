@@ -19,7 +19,10 @@ from .memory import gather_rows
 class EntityAttention(nn.Module):
     """The layer behind a transformer block: [B, T, W] to [B, T, W] and the weights [B, H, T, T].
 
-    ``residual``, ``layer_norm``, ``gate`` and ``values`` are the switches of PAPER.md.
+    ``residual``, ``layer_norm``, ``gate`` and ``values`` are the switches of PAPER.md. ``alibi``
+    takes a head's slope times the distance from each score (Press et al. 2022, "Train Short, Test
+    Long", section 3). Keys come from entities and have no positions, so that without it a token
+    cannot tell its own entity from those of the tokens before it.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class EntityAttention(nn.Module):
         layer_norm: bool = False,
         gate: str = "none",
         values: str = "hidden",
+        alibi: bool = False,
         epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
@@ -45,6 +49,7 @@ class EntityAttention(nn.Module):
         if gate == "zero" and not residual:
             raise ValueError("gate 'zero' without a residual would give a constant output")
         self.heads, self.is_causal, self.residual = heads, is_causal, residual
+        self.alibi = alibi
         self.attention_dropout = attention_dropout
         self.scaling = (width // heads) ** -0.5 if scaling is None else scaling
         self.ln = nn.LayerNorm(width, eps=epsilon) if layer_norm else None
@@ -75,6 +80,8 @@ class EntityAttention(nn.Module):
         value = value if self.e_attn is None else value + self.e_attn(e)  # or E W_e, or both
         if mask is None:  # M
             mask = causal_mask(query, entities.starts) if self.is_causal else x.new_zeros(())
+        if self.alibi:
+            mask = mask + distance_bias(query, key)
         scores = query @ key.mT * self.scaling + mask  # S = Q K' / sqrt(D) + M, for each head
         weights = F.dropout(scores.softmax(-1), self.attention_dropout, self.training)  # softmax(S)
         output = weights @ self.split(value)  # softmax(S) V
@@ -98,3 +105,14 @@ def causal_mask(query: Tensor, starts: Tensor | None = None, past: int = 0) -> T
     t = j[past:].unsqueeze(1)
     visible = j <= t if starts is None else (j <= t) & (j >= starts[:, None, :, None])
     return torch.where(visible, 0.0, -torch.inf).to(query.dtype)
+
+
+def distance_bias(query: Tensor, key: Tensor, past: int = 0) -> Tensor:
+    """What ALiBi adds to the scores of T queries at positions ``past`` and after, [H, T, keys]:
+    -2^(-8 h / H) times the distance, for heads h = 1 .. H.
+    """
+    heads = torch.arange(1, query.shape[1] + 1, device=query.device)
+    slopes = 2.0 ** (-8 * heads / query.shape[1])
+    t = past + torch.arange(query.shape[2], device=query.device)
+    distance = (t.unsqueeze(1) - torch.arange(key.shape[2], device=query.device)).abs()
+    return (-slopes[:, None, None] * distance).to(query.dtype)

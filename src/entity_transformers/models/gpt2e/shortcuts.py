@@ -5,8 +5,8 @@
   mean are multiplied with each other where that is less work.
 - With entities each row of the memory is projected once, and its tokens gather the result.
 - Dropout of weights on a CPU leaves out most scores behind the causal mask (`attend_in_strips`).
-- Everything else goes to the kernel that the config names (eager, SDPA, ...), with the keys and
-  values of earlier tokens from a cache.
+- Everything else, and all attention with ALiBi, goes to the kernel that the config names (eager,
+  SDPA, ...), with the keys and values of earlier tokens from a cache.
 
 Dimensions: B batch, T tokens, P tokens in the cache before them, R rows of the memory, H heads, D
 width of a head, W = H * D.
@@ -25,7 +25,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
 from transformers.pytorch_utils import Conv1D
 
-from .attention import EntityAttention, causal_mask
+from .attention import EntityAttention, causal_mask, distance_bias
 from .entities import Entities
 from .memory import gather_rows
 
@@ -59,6 +59,8 @@ class FastEntityAttention(EntityAttention):
         """
         cache, dropout = past_key_values, self.attention_dropout if self.training else 0.0
         equal_keys = entities.rows is None and (cache is None or _is_empty(cache, self.slot))
+        if self.alibi:
+            return self._call_kernel(x, entities, mask, cache, dropout=dropout, **kwargs)
         if equal_keys and entities.uniform and dropout == 0:
             return self._average(x, entities, cache), None
         # With dropout SDPA has no kernel for a CPU: it computes all of the scores, also those that
@@ -115,16 +117,35 @@ class FastEntityAttention(EntityAttention):
             query = key = self._nothing().expand(value.shape).contiguous()
         else:
             query, key = self.split(self.q_attn(x)), self._keys(x, entities)
+        past = 0
         if cache is not None:
+            past = 0 if _is_empty(cache, self.slot) else cache.get_seq_length(self.slot)
             key, value = self._extend(cache, key, value)
         if isinstance(mask, Tensor):  # PEFT's prefixes have states in the model's attention alone
             mask = mask[..., -key.shape[2] :]
         kernel = self.config._attn_implementation
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(kernel, eager_attention_forward)
-        if kernel == "eager" and mask is None and self.is_causal:
+        if self.alibi:
+            mask = self._add_distances(query, key, mask, entities, past)
+        elif kernel == "eager" and mask is None and self.is_causal:
             mask = causal_mask(query, past=key.shape[2] - query.shape[2])
         output, weights = attend(self, query, key, value, mask, scaling=self.scaling, **kwargs)
         return self.c_proj(output.reshape(x.shape).contiguous()), weights
+
+    def _add_distances(
+        self, query: Tensor, key: Tensor, mask: Tensor | None, entities: Entities, past: int
+    ) -> Tensor:
+        """The mask [.., T, keys] that a kernel adds to the scores, with ALiBi's distances."""
+        kernel = self.config._attn_implementation
+        if kernel not in ("eager", "sdpa"):
+            raise ValueError(f"alibi: attention {kernel!r} takes no bias, expected sdpa or eager")
+        bias = distance_bias(query, key, past)
+        if mask is None:
+            return bias + causal_mask(query, entities.starts, past) if self.is_causal else bias
+        if mask.dtype is torch.bool:
+            hidden = torch.finfo(bias.dtype).min
+            return bias.masked_fill(~mask, hidden)
+        return bias + mask
 
     def _keys(self, x: Tensor, entities: Entities) -> Tensor:
         """K [B, H, T, D]."""
