@@ -14,9 +14,12 @@ from entity_transformers.report.remembering import (
     Kept,
     adjust,
     build_contrasts,
+    build_gains,
     build_losses,
     build_prices,
+    draw_gains,
     draw_prices,
+    split_gain,
     subtract,
 )
 from entity_transformers.report.results import Results
@@ -49,12 +52,13 @@ def make(step: str) -> Results:
         key["text"] = "original"
         noise = np.random.default_rng([window, len(rows)]).normal(0, 0.002, BOOKS)
         losses = WINDOWS[window] + effect + difficulty + noise
-        for part in ("all", "far"):
+        for part, count in {"all": COUNT, "outside": 70, "near": 20, "far": 10}.items():
             own = {**about, **key, "part": part}
             rows.append({"measure": "loss", "value": losses.mean(), "count": 1, **own})
             for book, loss in enumerate(losses):
-                unit = {"unit": f"b{book:02}", "count": COUNT, "value": loss * COUNT}
-                units.append({"measure": "nll", **unit, **own})
+                if book or part != "near":  # the first book has no such mention
+                    unit = {"unit": f"b{book:02}", "count": count, "value": loss * count}
+                    units.append({"measure": "nll", **unit, **own})
         rows.append({"measure": "bytes", "value": 1024 * budget, **about, **key})
     for window in WINDOWS:
         own = {**about, "window": window, "text": "original"}
@@ -117,6 +121,18 @@ def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
     assert isinstance(row[8], Number)
     assert row[8].value == pytest.approx(more / (256 * 1024), rel=1e-6)
     assert draw_prices(results) is not None
+
+
+def test_the_kinds_of_tokens_share_the_gain_by_their_number(results: Results) -> None:
+    names = Kept("mentions", NAMES, 256, 256, "original")
+    other, first, later = split_gain(results, names)
+    assert other.value == pytest.approx(-0.12 * 0.7, abs=0.002)
+    assert (first.value, first.low, first.high) == (0, 0, 0)
+    assert later.value == pytest.approx(-0.12 * (0.3 * (BOOKS - 1) + 0.1) / BOOKS, abs=0.003)
+    table = build_gains(results)
+    assert [str(row[0]) for row in table.rows[:2]] == ["a window of 512", "a window of 2,048"]
+    assert len(table.rows) == 2 + len(EFFECTS) - 1
+    assert draw_gains(results) is not None
 
 
 def test_losses_have_a_row_for_each_window_and_policy(results: Results) -> None:

@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -31,6 +32,12 @@ FLIPS = 9999
 """Sign flips of the differences of units, for a p value."""
 EQUIVALENT = 0.005
 """Nats per token, either way."""
+KINDS = {
+    "other words": ("outside",),
+    "first mentions": ("first",),
+    "later mentions": ("near", "far"),
+}
+"""Parts of a text that do not depend on the window: a longer one has more of its mentions near."""
 
 
 class Kept(NamedTuple):
@@ -92,13 +99,25 @@ def read_units(
     results: Results, step: str, kept: Kept, part: str
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """The units and the nats per token of each, of the study's one model and first seed."""
+    scores = _read_scores(results, step, kept, part)
+    return ((), np.zeros(0)) if scores is None else (scores.units, scores.values / scores.counts)
+
+
+def _read_scores(results: Results, step: str, kept: Kept, part: str) -> Any:
     [model, *_] = results.measured(step)
     key = at(step, "nll", results.split(step), part=part, **kept._asdict())
     seeds = results.units.find(model.name, key)
-    if not seeds:
-        return (), np.zeros(0)
-    scores = seeds[min(seeds)]
-    return scores.units, scores.values / scores.counts
+    return seeds[min(seeds)] if seeds else None
+
+
+def read_share(results: Results, step: str, kept: Kept, parts: tuple[str, ...]) -> pd.Series:
+    """What parts of a unit add to its nats per token, by unit; 0 where it has no such tokens."""
+    every, *some = (_read_scores(results, step, kept, part) for part in ("all", *parts))
+    sums = pd.Series(0.0, index=list(every.units))
+    for scores in some:
+        if scores is not None:
+            sums = sums.add(pd.Series(scores.values, index=list(scores.units)), fill_value=0.0)
+    return sums / np.asarray(every.counts)
 
 
 def subtract(
@@ -112,7 +131,11 @@ def subtract(
     )
     if len(names) < 2 or names != others:
         return None
-    gaps = first - second
+    return estimate(first - second)
+
+
+def estimate(gaps: np.ndarray) -> Gap:
+    """The mean of the differences of two or more units."""
     low, high = stats.ttest_1samp(gaps, 0).confidence_interval(LEVEL)
     flips = np.random.default_rng(1).choice([-1.0, 1.0], (FLIPS, len(gaps)))
     extreme = (np.abs(flips @ gaps) >= abs(gaps.sum()) * (1 - 1e-12)).sum()
@@ -340,6 +363,81 @@ def build_prices(results: Results) -> Table:
     )  # fmt: skip
 
 
+def list_gains(results: Results) -> Iterator[tuple[str, int, Kept]]:
+    """What gains over the smallest window alone, with its name and budget: longer windows, then
+    what a cache keeps.
+    """
+    listed = [kept for kept in list_kept(results, "kept_cache") if kept.text == "original"]
+    short = min((kept.window for kept in listed), default=0)
+    for kept in listed:
+        if kept.window > short and not kept.budget:
+            yield f"a window of {kept.window:,}", 0, kept
+    for kept in listed:
+        if kept.window == short and kept.budget:
+            yield kept.name, kept.budget, kept
+
+
+def split_gain(results: Results, kept: Kept) -> list[Gap]:
+    """The gain over the smallest window alone of each of `KINDS`, per token of the whole text."""
+    step = "kept_cache"
+    short = _nothing(min(one.window for one in list_kept(results, step)))
+    shares = (
+        [read_share(results, step, one, parts) for one in (kept, short)] for parts in KINDS.values()
+    )
+    return [estimate((ours - theirs).to_numpy()) for ours, theirs in shares]
+
+
+def build_gains(results: Results) -> Table:
+    """A row for each longer window, and for each policy and budget beside the smallest."""
+    rows = [
+        (
+            name,
+            Number(budget, 0) if budget else MISSING,
+            *(gap.number for gap in split_gain(results, kept)),
+        )
+        for name, budget, kept in list_gains(results)
+    ]
+    return Table(
+        name="gains",
+        title="Where the gain falls",
+        columns=("What is held", "Tokens", *KINDS),
+        rows=tuple(rows),
+        measures=(
+            "Nats per token of the whole text less those of the smallest window alone, by the kind"
+            " of token that they are of: the columns add up to the whole difference."
+        ),
+        note="Mentions: of names by their spelling. Means over books, with Student's intervals.",
+    )
+
+
+def draw_gains(results: Results) -> Figure | None:
+    """Nats per token that a longer window gains over the smallest, and that 256 tokens gain which
+    are kept beside it, by the kind of token that the gain is of.
+    """
+    bars = {
+        name: split_gain(results, kept)
+        for name, budget, kept in list_gains(results)
+        if budget in (0, 256)
+    }
+    if len(bars) < 2:
+        return None
+    figure = Figure(figsize=(8.0, 1.4 + 0.34 * len(bars)), layout="constrained")
+    axes = figure.subplots()
+    names = sorted(bars, key=lambda name: sum(gap.value for gap in bars[name]))
+    left, right = np.zeros(len(bars)), np.zeros(len(bars))
+    for number, (kind, colour) in enumerate(zip(KINDS, PALETTE, strict=False)):
+        gains = np.array([-bars[name][number].value for name in names])
+        start = np.where(gains > 0, right, left)
+        axes.barh(names, gains, left=start, color=colour, label=kind, height=0.7)
+        right, left = right + np.maximum(gains, 0), left + np.minimum(gains, 0)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("Nats per token gained")
+    axes.legend(loc="lower right")
+    return figure
+
+
 def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     """The best policy at 256 tokens beside the smallest window, and what the plan decides."""
     listed = [one for one in list_kept(results, step) if one.text == "original"]
@@ -403,7 +501,8 @@ def _part(step: str, title: str) -> Part:
     tables: list[Any] = [partial(build_contrasts, step=step), partial(build_losses, step=step)]
     say = partial(say_remembering, step=step)
     if step == "kept_cache":
-        return Part(step, title, (*tables, build_prices), {"prices": draw_prices}, say)
+        figures = {"prices": draw_prices, "gains": draw_gains}
+        return Part(step, title, (*tables, build_prices, build_gains), figures, say)
     return Part(step, title, tuple(tables), say=say)
 
 

@@ -54,12 +54,13 @@ def add_entity_attention(
     Its calls take ``entity_ids`` and ``memory``, or ``entity_states``, as those of `GPT2EModel` do,
     and ``generate`` as `GPT2EForCausalLM`'s. With the gate of the default, which starts at 0, it
     still computes what it did before. ``alibi`` lowers scores by distance, so that a token can tell
-    its own entity from those of the tokens before it; the paper's attention cannot. New weights lie in the blocks as ``entity_attn`` and are
-    saved with the model, the switches in its config; `load_entity_attention` loads both. Whether a
-    token sees later ones is taken from the model's own attention: a decoder's are hidden, BERT's
-    are not. ``blocks`` names the layers where they are not the one list of as many modules as the
-    config has layers. A model with sliding windows, or that has been through this function before,
-    raises ValueError; so does a call with entities where the model hands them to no block.
+    its own entity from those of the tokens before it; the paper's attention cannot. New weights lie
+    in the blocks as ``entity_attn`` and are saved with the model, the switches in its config;
+    `load_entity_attention` loads both. Whether a token sees later ones is taken from the model's
+    own attention: a decoder's are hidden, BERT's are not. ``blocks`` names the layers where they
+    are not the one list of as many modules as the config has layers. A model with sliding windows,
+    or that has been through this function before, raises ValueError; so does a call with entities
+    where the model hands them to no block.
     """
     names = {module: name for name, module in model.named_modules()}
     switches = {
