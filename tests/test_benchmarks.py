@@ -11,15 +11,20 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.pretrained import PretrainedLM
 from entity_transformers.models.registry import build_model
+from entity_transformers.tasks.perplexity import score_corpus
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import bidirectional
 import common
 import gpu
+import reading
 import recurrence
 import table
 import training
@@ -114,6 +119,19 @@ def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> No
 
 def test_the_page_of_benchmarks_is_made_of_the_figures() -> None:
     assert table.TABLE.read_text(encoding="utf-8") == table.render(), "run benchmarks/table.py"
+
+
+def test_the_plain_loop_over_a_pretrained_model_finds_its_losses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "WINDOW", WINDOW)
+    size = {"hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": LAYERS}
+    config = LlamaConfig(vocab_size=VOCABULARY, num_attention_heads=2, **size)
+    torch.manual_seed(1)
+    model = PretrainedLM(LlamaForCausalLM(config).eval())
+    corpus = give(training.make_corpus([5, 2 * WINDOW + 1, 30], VOCABULARY), "none")
+    found = score_corpus(model, corpus, window=WINDOW, stride=WINDOW, batch=BATCH)
+    assert reading.read_plainly(model.module, corpus) == pytest.approx(found, rel=1e-5)
 
 
 def test_a_transformer_xl_s_two_ways_of_reading_agree_where_both_see_everything() -> None:
