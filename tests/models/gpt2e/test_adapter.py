@@ -210,11 +210,21 @@ def test_entity_attention_saved_alone_fits_its_model_and_no_other(
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("alibi", [False, True])
+@pytest.mark.parametrize(
+    "cached",
+    [
+        {"use_cache": True},
+        {"use_cache": False},
+        {"cache_implementation": "static", "disable_compile": True},
+    ],
+    ids=str,
+)
 def test_generate_takes_entities_and_equals_full_passes(
-    name: str, use_cache: bool, tmp_path: Path
+    name: str, cached: dict[str, Any], alibi: bool, tmp_path: Path
 ) -> None:
-    model = add_entity_attention(make_base(name, tmp_path), gate="none", values="both")
+    base = make_base(name, tmp_path)
+    model = add_entity_attention(base, gate="none", values="both", alibi=alibi)
     open_gates(model)
     torch.manual_seed(1)
     with torch.no_grad():  # else it repeats one token, whatever it reads
@@ -227,7 +237,7 @@ def test_generate_takes_entities_and_equals_full_passes(
 
     how = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
     found = model.generate(
-        tokens, entity_ids=ids, memory=memory, new_entities=rule, use_cache=use_cache, **how
+        tokens, entity_ids=ids, memory=memory, new_entities=rule, **cached, **how
     )
     slow, given = tokens, ids
     for _ in range(6):

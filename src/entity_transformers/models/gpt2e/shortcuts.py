@@ -140,8 +140,12 @@ class FastEntityAttention(EntityAttention):
         if kernel not in ("eager", "sdpa"):
             raise ValueError(f"alibi: attention {kernel!r} takes no bias, expected sdpa or eager")
         bias = distance_bias(query, key, past)
+        if mask is None and not self.is_causal:
+            return bias
         if mask is None:
-            return bias + causal_mask(query, entities.starts, past) if self.is_causal else bias
+            mask = causal_mask(query, entities.starts, past)
+            room = key.shape[2] - mask.shape[-1]  # of a static cache, for tokens that are to come
+            mask = F.pad(mask, (0, room), value=-torch.inf)
         if mask.dtype is torch.bool:
             hidden = torch.finfo(bias.dtype).min
             return bias.masked_fill(~mask, hidden)
