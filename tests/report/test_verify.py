@@ -112,6 +112,6 @@ def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> 
 def test_no_report_states_values_that_were_not_used(results: Path) -> None:
     note_values(results, **{"corpus.unit": "verse"})
     before = (results / "README.md").read_bytes()
-    with pytest.raises(ValueError, match="corpus.unit: 'chapter' in the study.*: put that back"):
+    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: put that back"):
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert (results / "README.md").read_bytes() == before

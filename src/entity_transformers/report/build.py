@@ -146,8 +146,8 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
     for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
             yield from find(params, results)
-        except (ValueError, OSError) as error:  # which name the file
-            yield str(error)
+        except (ValueError, OSError) as error:
+            yield str(error) if str(results) in str(error) else f"{results}: {error}"
         except (LookupError, TypeError, AttributeError) as error:
             yield f"{results}: damaged ({type(error).__name__}: {error})"
 
