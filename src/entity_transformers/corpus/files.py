@@ -200,9 +200,7 @@ def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
         what = f"can't read {member} in it" if member else "not a whole gzip file"
         raise CorpusError(f"{path}: {what} ({error}): fetch it again") from None
     except OSError as error:
-        raise CorpusError(
-            f"{path}: can't be read ({error.strerror or error}): give a readable file"
-        ) from None
+        raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
 
 
 def open_lines(path: Path, longest: int = LONGEST_LINE, member: str = "") -> Iterator[str]:
