@@ -7,11 +7,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from tokenizers import Tokenizer, models
 
+from entity_transformers import artifacts
 from entity_transformers.artifacts import (
     atomic,
     atomic_folder,
@@ -27,6 +30,7 @@ from entity_transformers.artifacts import (
     write_json_lines,
     write_record,
 )
+from entity_transformers.corpus.alignment import END, TextEncoder
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -162,3 +166,64 @@ def test_a_damaged_tokenizer_is_named(tmp_path: Path, text: str) -> None:
         read_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(FileNotFoundError):
         read_tokenizer(tmp_path / "none.json")
+
+
+_BYTES = {
+    "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False
+}  # fmt: skip
+
+
+def _replace(part: str, patterns: list[Any], content: str) -> dict[str, Any]:
+    steps = [{"type": "Replace", "pattern": one, "content": content} for one in patterns]
+    return {part: {"type": "Sequence", f"{part}s": steps}}
+
+
+def save_tokenizer(folder: Path, change: Any) -> Path:
+    """A tokenizer of two tokens, with these of its parts."""
+    model = models.BPE({"a": 0, END: 1}, [])
+    values = json.loads(Tokenizer(model).to_str())
+    (folder / "tokenizer.json").write_text(json.dumps(values | change))
+    return folder / "tokenizer.json"
+
+
+HOSTILE: dict[str, tuple[Any, str]] = {
+    "doubles": (_replace("normalizer", [{"String": "a"}] * 25, "aa"), r"up to 3\.36e\+07 times"),
+    "long": (_replace("decoder", [{"Regex": "a?"}], "b" * 99), "up to 100 times"),
+    "bytes": (
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [_BYTES] * 7}},
+        "up to 128 times",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(
+    how: str, tmp_path: Path
+) -> None:
+    """Before it has read any: with 25 doublings a word of 1,000 letters takes 30 GB."""
+    change, message = HOSTILE[how]
+    path = save_tokenizer(tmp_path, change)
+    with pytest.raises(ValueError, match=rf"tokenizer\.json: .*{message} longer, expected at most"):
+        read_tokenizer(path)
+    most = _replace("normalizer", [{"String": "ab"}] * 6, "abab")
+    assert read_tokenizer(save_tokenizer(tmp_path, most)).get_vocab_size() == 2
+
+
+def test_a_pattern_without_an_end_is_one_error(tmp_path: Path) -> None:
+    """What tokenizers' Rust panics at is no Exception."""
+    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}
+    found = read_tokenizer(save_tokenizer(tmp_path, {"pre_tokenizer": pattern | {"invert": False}}))
+    with pytest.raises(ValueError, match=r"text: can't be encoded .*retry-limit"):
+        TextEncoder(found).encode(["a" * 40 + "!"])
+    assert TextEncoder(found).encode(["a"])[0].tolist() == [1, 0]
+
+
+def test_a_tokenizer_of_another_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save_tokenizer(tmp_path, {})
+    monkeypatch.setattr(artifacts, "LARGEST_TOKENIZER", path.stat().st_size)
+    assert read_tokenizer(path).get_vocab_size() == 2
+    monkeypatch.setattr(artifacts, "LARGEST_TOKENIZER", path.stat().st_size - 1)
+    with pytest.raises(ValueError, match=r"no tokenizer\.json"):
+        read_tokenizer(path)

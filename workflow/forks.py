@@ -90,9 +90,11 @@ def serve_one(connection: socket.socket) -> None:
     connection.sendall(f"{child}\n".encode())
 
     def watch() -> None:
-        if not connection.recv(1):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ConnectionError):  # it ended before it read what it was told
+            if connection.recv(1):
+                return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -130,6 +132,7 @@ def run_with_forks(command: list[str]) -> int:
             os.close(end)
             serve(server, ended)
             os._exit(0)
+        server.close()  # it is the server's alone: without that one nobody waits for an answer
         process = subprocess.Popen(command, env=os.environ | {ADDRESS: address})
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, _: process.send_signal(number))

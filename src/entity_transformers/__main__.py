@@ -5,14 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
+
+STARTERS = "ENTITY_TRANSFORMERS_STARTERS"
+"""The environment's name for what a command was started by."""
 
 
 def main() -> None:
-    """Run a command; in a fork of `workflow/forks.py` where this runs below it."""
+    """Run a command; in a fork of `workflow/forks.py` where this runs below it. It ends with each
+    of the processes `STARTERS`.
+    """
+    for starter in os.environ.get(STARTERS, "").split():
+        end_with(int(starter))
     if address := os.environ.get("ENTITY_TRANSFORMERS_FORKS"):
         with socket.socket(socket.AF_UNIX) as server:
             try:
@@ -20,10 +29,26 @@ def main() -> None:
             except OSError:  # it has ended
                 pass
             else:
-                _hand_over(server)
+                with contextlib.suppress(ConnectionError):  # it ended before it began
+                    _hand_over(server)
     from entity_transformers import cli
 
     cli.main()
+
+
+def end_with(process: int) -> None:
+    """End this process, as SIGTERM does, when another one has ended, however it did (on Linux):
+    what a killed Snakemake started would else go on, and write beside the next run.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # it is not to be seen from this container
+            handle = os.pidfd_open(process)
+            threading.Thread(target=_wait_and_end, args=[handle], daemon=True).start()
+
+
+def _wait_and_end(handle: int) -> None:
+    select.select([handle], [], [])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _hand_over(server: socket.socket) -> None:
@@ -40,10 +65,14 @@ def _hand_over(server: socket.socket) -> None:
     socket.send_fds(server, [len(message).to_bytes(8, "big")], [0, 1, 2])
     server.sendall(message)
     answers = server.makefile()
-    child = int(answers.readline())
+    if not (answer := answers.readline()):
+        raise ConnectionError
+    child = int(answer)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(child, number))
-    status = int(answers.readline() or 1)
+    if not (answer := answers.readline()):  # who waits for the command was killed
+        os.kill(child, signal.SIGKILL)
+    status = int(answer or 1)
     if status < 0:  # by a signal: this process ends by it as well
         with contextlib.suppress(OSError):  # SIGKILL has no handler
             signal.signal(-status, signal.SIG_DFL)

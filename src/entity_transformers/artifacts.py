@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 RECORD = "run.json"
 """The record of a run, in the folder of its files; ``files`` has the sha256 of each."""
+LARGEST_TOKENIZER, MOST_GROWTH = 100_000_000, 64
+"""Bytes of a tokenizer.json, of which that of a vocabulary of 256,000 has 34 million, and how many
+times longer it may make a text.
+"""
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
 
@@ -273,14 +278,54 @@ _TYPES = {
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """The encoder of a tokenizer.json; one that can't be read raises ValueError with its name."""
+    """The encoder of a tokenizer.json. ValueError with its name for one that can't be read, is
+    larger than `LARGEST_TOKENIZER`, or could make a text more than `MOST_GROWTH` times longer.
+    """
     from tokenizers import Tokenizer
 
-    text = check(path).read_bytes()
+    if check(path).stat().st_size > LARGEST_TOKENIZER:
+        raise ValueError(f"{path}: more than {LARGEST_TOKENIZER:,} bytes: no tokenizer.json")
+    text = path.read_bytes()
     try:
-        return encode_all(Tokenizer.from_buffer(text))
+        with panics_told(str(path)):
+            found = encode_all(Tokenizer.from_buffer(text))
+        parts = json.loads(text)
+        growth = max(find_growth(parts[key]) for key in ("normalizer", "pre_tokenizer", "decoder"))
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
+    if growth > MOST_GROWTH:
+        raise ValueError(
+            f"{path}: its replacements make a text up to {growth:.3g} times longer, expected at"
+            f" most {MOST_GROWTH}: use another tokenizer"
+        )
+    return found
+
+
+def find_growth(part: Any) -> float:
+    """How many times longer, at most, a part of tokenizer.json makes a text by what it replaces."""
+    if isinstance(part, list):
+        return math.prod(map(find_growth, part), start=1.0)
+    if not isinstance(part, dict):
+        return 1.0
+    own = 2.0 if part.get("type") == "ByteLevel" else 1.0
+    if part.get("type") == "Replace":
+        content, literal = len(part["content"]), part["pattern"].get("String")
+        own = max(1.0, content / len(literal)) if literal else content + 1.0
+    inner = (value for key, value in part.items() if key != "pattern")
+    return own * math.prod(map(find_growth, inner), start=1.0)
+
+
+@contextmanager
+def panics_told(where: str) -> Iterator[None]:
+    """Inside, a panic of tokenizers' Rust, such as by a pattern that backtracks for ever, which is
+    no Exception, is a ValueError.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"{where}: can't be encoded ({error}): use another tokenizer") from None
 
 
 def encode_all(tokenizer: Tokenizer) -> Tokenizer:

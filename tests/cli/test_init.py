@@ -151,6 +151,16 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     assert Path("data/letters/text/corpus/tokenizer.json").is_file()
 
 
+def test_a_text_of_which_much_is_left_out_is_told(
+    tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 60
+    end = "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n"
+    (tmp_path / "book.txt").write_text(text + end + text)
+    run(tmp_path / "book.txt")
+    assert "book.txt: 618 of its 1328 words are left out" in caplog.text
+
+
 def test_the_model_grows_with_the_corpus(write: Write) -> None:
     words = ["word", "."] * 30_000
     lm = run(write({"words": words}, splits=("train", "train", "dev", "test")))["lm"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from tiny_study import make_study, run_steps
 
+from entity_transformers import cli
 from entity_transformers.artifacts import check
 from entity_transformers.cli import main
 from entity_transformers.study.params import load
@@ -117,6 +119,16 @@ def test_what_transformers_cannot_run_with_is_refused_at_once() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("entity-transformers: transformers needs its docstrings")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_terminal_of_ascii_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with LC_ALL=POSIX and PYTHONIOENCODING=ascii."""
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    monkeypatch.setattr(cli, "find_function", lambda name: lambda: print("Zoë − 1"))
+    main(["steps"])
+    sys.stdout.flush()
+    assert shown.getvalue() == b"Zo? ? 1\n"
 
 
 def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,18 +10,29 @@ import random
 import stat
 import tarfile
 import tracemalloc
+import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conll_files import conll
+from conll_files import conll, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from entity_transformers.corpus import files
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import locate
-from entity_transformers.corpus.files import LONGEST_LINE, extract, is_archive, open_lines
+from entity_transformers.corpus.files import (
+    LONGEST_LINE,
+    UNPACKED,
+    extract,
+    is_archive,
+    open_lines,
+    unpacked,
+)
 from entity_transformers.corpus.readers import read_corpus
 
 
@@ -131,3 +142,73 @@ def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path,
         except CorpusError as error:
             assert "fetch it again" in str(error)  # noqa: PT017
     assert unpacked < 50
+
+
+FAULTS: dict[str, tuple[list[tuple[str, int]], str]] = {
+    "twice": ([("a/b.txt", 1), ("./a/b.txt", 1)], "'./a/b.txt' twice"),
+    "nameless": ([("", 1)], "an entry without a name"),
+    "large": ([("a", 6_000), ("b", 6_000)], "more than 2 times its size"),
+}
+
+
+@both
+@pytest.mark.parametrize("fault", FAULTS)
+def test_members_that_no_packer_writes_are_refused(
+    tmp_path: Path, suffix: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members, message = FAULTS[fault]
+    monkeypatch.setattr(files, "UNPACKED", 10_000)
+    monkeypatch.setattr(files, "MOST_PACKED", 2)
+    archive = tmp_path / f"a.{suffix}"
+    if suffix == "zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed, warnings_off():
+            for name, size in members:
+                packed.writestr(zipfile.ZipInfo(name), b" " * size, zipfile.ZIP_DEFLATED)
+    else:
+        with tarfile.open(archive, "w:gz") as tape:
+            for name, size in members:
+                info = tarfile.TarInfo(name)
+                info.size = size
+                tape.addfile(info, io.BytesIO(b" " * size))
+    with pytest.raises(CorpusError, match=rf"a\.{suffix}: can't be unpacked .*{message}"):
+        extract(archive, tmp_path / "out")
+
+
+@contextmanager
+def warnings_off() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("kind", ["gz", "zip"])
+def test_a_packed_file_of_blank_lines_ends(tmp_path: Path, kind: str) -> None:
+    """Of 5 GB, 5 MB packed, all lines were read for minutes."""
+    path, text = tmp_path / f"a.conll.{kind}", b"\n" * UNPACKED
+    if kind == "zip":
+        pack(path, {"a": text + b"\n"})
+    else:
+        path.write_bytes(gzip.compress(text + b"\n"))
+    with (
+        pytest.raises(CorpusError, match=rf"\.{kind}: more than 100 times its size"),
+        unpacked(path, "a" if kind == "zip" else "") as file,
+    ):
+        while file.read(1 << 20):
+            pass
+    if kind == "gz":
+        path.write_bytes(gzip.compress(text))
+        with unpacked(path) as file:
+            assert file.read() == text
+        write(path, conll("nw/a") + "\n" * (UNPACKED // 50))  # and of fewer it is a corpus
+        assert [document.name for document in read_corpus("ontonotes", path)] == ["nw/a"]
+
+
+def test_a_member_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed, warnings_off():
+        packed.writestr("a", "1\n")
+        packed.writestr("b", "1\n")
+        packed.writestr("b", "2\n")
+    assert list(open_lines(tmp_path / "a.zip", member="a")) == ["1\n"]
+    for member, message in (("b", "'b' stands twice"), ("c", "can't read c in it")):
+        with pytest.raises(CorpusError, match=message):
+            list(open_lines(tmp_path / "a.zip", member=member))

@@ -4,6 +4,7 @@ read.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path, PurePath
@@ -14,10 +15,35 @@ from conll_files import conll, write
 from refused import refused
 
 from entity_transformers.corpus import readers
-from entity_transformers.corpus.document import SPLITS, CorpusError
+from entity_transformers.corpus.document import LONGEST_WORD, SPLITS, CorpusError
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
+LONG = "x" * (LONGEST_WORD + 1)
+HOLD: dict[str, tuple[str, str, str]] = {
+    "text": ("a.txt", f"Ada met {LONG}.\n", r"a\.txt, word 3: 100,002 characters"),
+    "jsonl": (
+        "a.jsonl",
+        json.dumps({"name": "n", "words": ["a", LONG]}),
+        r"a\.jsonl, line 1: n#0, word 2: 100,001 characters",
+    ),
+    "clusters": (
+        "a.jsonl",
+        json.dumps({"tokens": ["a", LONG], "clusters": []}),
+        r"a\.jsonl, line 1: a#0, word 2: 100,001 characters",
+    ),
+    "ontonotes": (
+        "a.v4_gold_conll",
+        conll("nw/a").replace("Byron", LONG),
+        r"nw/a#0, word \d: 100,001 characters",
+    ),
+    "conllu": (
+        "a.conllu",
+        f"# newdoc id = d\n# global.Entity = eid-etype-head-other\n1\t{LONG}" + "\t_" * 8 + "\n\n",
+        r"a\.conllu.*: d#0, word 1: 100,001 characters",
+    ),
+}
+"""By format a file with a word that is too long, and what is said of it."""
 OWN = {"booknlp", "brat", "clusters", "conllu", "jsonl"}
 """Formats that a user brings."""
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
@@ -258,3 +284,17 @@ def test_asking_for_the_formats_loads_nothing_large() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=280
     )
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("format", HOLD)
+def test_a_word_without_an_end_is_refused_with_its_place(tmp_path: Path, format: str) -> None:
+    """A blob of data: tokenizers and spaCy take minutes for one of ten million characters."""
+    name, text, message = HOLD[format]
+    path = write(tmp_path / name, text)
+    with pytest.raises(CorpusError, match=message):
+        list(read_corpus(format, path))
+    good = "a.v4_gold_conll" if format == "ontonotes" else name
+    shorter = write(tmp_path / "good" / good, text.replace(LONG, LONG[:-1].replace("x", "y")))
+    if format != "text":  # whose full stop is part of it
+        [document] = read_corpus(format, shorter)
+        assert max(map(len, document.words)) == LONGEST_WORD

@@ -18,7 +18,7 @@ from entity_transformers import DocumentReader, EntityMemory, add_entity_attenti
 from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import END, learn_tokenizer
-from entity_transformers.corpus.document import CorpusError, Document, Mention
+from entity_transformers.corpus.document import LONGEST_WORD, CorpusError, Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.marked import read_marked
 from entity_transformers.corpus.mentions import flatten
@@ -281,6 +281,16 @@ def test_half_a_character_is_refused_with_its_place(tokenizer: Any) -> None:
     document = Document("d", 0, "test", "", tuple(text.split()), (0,))
     with pytest.raises(CorpusError, match="d#0, word 3, character 1: surrogate"):
         reader.encode(document)
+
+
+@pytest.mark.parametrize("resolver", [None, "names"])
+def test_a_word_without_an_end_is_refused_with_its_place(
+    resolver: str | None, tokenizer: Any
+) -> None:
+    text = f"[1 Ada] met {'x' * (LONGEST_WORD + 1)}" if resolver is None else "x" * 10_000_000
+    place = 4 if resolver is None else 1
+    with pytest.raises(CorpusError, match=rf"text, word {place}: [\d,]+ characters without"):
+        make_reader(tokenizer=tokenizer).encode(text, resolver)
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:

@@ -303,6 +303,14 @@ def test_what_can_t_be_asked_is_told(exported: Path, how: dict[str, str], messag
         EntityTransformer(exported, **how)  # type: ignore[arg-type]
 
 
+def test_a_word_without_an_end_is_refused(exported: Path) -> None:
+    from entity_transformers.harness.model import EntityTransformer
+
+    model = EntityTransformer(exported)
+    with pytest.raises(ValueError, match="text, word 2: 10,000,000 characters without a space"):
+        model.tok_encode("a " + "x" * 10_000_000)
+
+
 @pytest.mark.slow
 def test_its_command_line_knows_both_models(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture

@@ -132,6 +132,9 @@ def test_other_shapes_draw_what_they_are_given() -> None:
     assert figure is not None
     [container] = figure.axes[0].containers
     np.testing.assert_allclose(container.lines[2][0].get_segments()[0][:, 0], [40, 70])
+    wrong = replace(bar, number=replace(bar.number, value=0.8))
+    with pytest.raises(ValueError, match="a, F1: 80 is outside its interval"):
+        figures.draw_intervals([figures.Rows("F1", [wrong])])
     grid = figures.Grid("a", np.array([[1.0, 50.0], [30.0, 99.0]]), (2, 1))
     drawn = figures.draw_grids([grid], 40)
     assert drawn is not None

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from entity_transformers.artifacts import list_digests, write_json
-from entity_transformers.report.build import COMMITTED, find_wrong
+from entity_transformers.report.build import COMMITTED, build, find_wrong
 from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import load
+from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = "books"
@@ -25,7 +26,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def find(results: Path) -> list[str]:
-    return list(find_wrong(load(ROOT / f"studies/{STUDY}.yaml"), results))
+    return list(dict.fromkeys(find_wrong(load(ROOT / f"studies/{STUDY}.yaml"), results)))
 
 
 def flip(path: Path) -> None:
@@ -54,6 +55,13 @@ def rename_run(results: Path) -> None:
     write_json(results / MANIFEST, manifest | {"runs": {"nothing/a/1": {}}})
 
 
+def note_values(results: Path, **others: object) -> None:
+    """The values of the study, as new manifests have them."""
+    manifest = json.loads((results / MANIFEST).read_text())
+    known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).list_values()
+    write_json(results / MANIFEST, manifest | {"values": known | others})
+
+
 def spoil(results: Path) -> None:
     replace(results / "measures.csv", b"\xff\xfe")
     seal(results)
@@ -71,14 +79,22 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "study": (rename, ["manifest.json: of study other"]),
     "empty": (
         lambda results: replace(results / MANIFEST, b"{}"),
-        [f"{MANIFEST}: cut or damaged"] * 2,
+        [f"{MANIFEST}: cut or damaged"],
     ),
-    "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"] * 3),
+    "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"]),
     "cut": (
         lambda results: replace(results / MANIFEST, b'{"files"'),
-        [f"{MANIFEST}: not JSON"] * 3,
+        [f"{MANIFEST}: not JSON"],
     ),
     "name": (rename_run, ["damaged (KeyError: 'nothing')"]),
+    "values": (note_values, []),
+    "other value": (
+        lambda results: note_values(results, **{"corpus.unit": "verse", "ner.gone": 1}),
+        [
+            "corpus.unit: 'chapter' in the study, but 'verse' in",
+            "ner.gone: None in the study, but 1",
+        ],
+    ),
     "sealed": (spoil, ["measures.csv: 'utf-8' codec"]),
 }
 
@@ -91,3 +107,11 @@ def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> 
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
     assert "\n" not in "".join(found)
+
+
+def test_no_report_states_values_that_were_not_used(results: Path) -> None:
+    note_values(results, **{"corpus.unit": "verse"})
+    before = (results / "README.md").read_bytes()
+    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: put that back"):
+        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
+    assert (results / "README.md").read_bytes() == before

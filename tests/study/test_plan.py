@@ -46,6 +46,9 @@ def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
     before, after = digests(study), digests(study, **{key.replace(".", "__"): value})
     assert before.keys() == after.keys()
     assert {step for (step, _), one in before.items() if after[step, _] != one} == steps
+    old, new = (Plan(load(study, by)).list_values() for by in ({}, {key: value}))
+    assert {name for name in old if new[name] != old[name]} <= {key}
+    assert (new.get(key) == value) == bool(steps)
 
 
 def test_what_is_read_counts(study: Path) -> None:

@@ -124,6 +124,51 @@ def test_it_prints_and_ends_as_a_process_of_its_own(
     assert len({(one.returncode, one.stdout, one.stderr) for one in done}) == 1
 
 
+def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
+    """Its socket is nobody's then, where a command would wait for an answer."""
+    waits = ["sh", "-c", f"echo begun; read line; exec '{COMMAND}' --version"]
+    pipe, path = subprocess.PIPE, os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(
+        [*FORKS, *waits], stdin=pipe, stdout=pipe, text=True, cwd=tmp_path, env=path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        others = psutil.Process(process.pid).children()
+        [server] = (one for one in others if FORKS[1] in one.cmdline())
+        server.kill()
+        said, _ = process.communicate("go\n", timeout=LIMIT)
+    assert said.startswith("entity-transformers ")
+    assert process.returncode == 0
+
+
+def test_a_command_whose_waiter_is_killed_ends(running: Running) -> None:
+    """The fork of the server that would tell how it ended."""
+    waiter = running.fork.parent()
+    assert waiter is not None
+    waiter.kill()
+    assert running.outer.wait(LIMIT) == 1
+    assert running.is_gone()
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_a_command_ends_with_what_started_it(package: Path, tmp_path: Path, forked: bool) -> None:
+    """As a Snakemake that is killed, whose shell between them lives on."""
+    with subprocess.Popen(["sleep", str(LIMIT)]) as starter:
+        more = {"PYTHONPATH": str(package), "ENTITY_TRANSFORMERS_STARTERS": f"1 {starter.pid}"}
+        command = [*FORKS[: 2 * forked], COMMAND]
+        with subprocess.Popen(command, cwd=tmp_path, env=os.environ | ALONE | more) as process:
+            end = time.monotonic() + LIMIT
+            while not (begun := tmp_path / "begun").exists() or not begun.read_text():
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            assert process.poll() is None
+            starter.kill()
+            assert process.wait(LIMIT) == (128 + signal.SIGTERM if forked else -signal.SIGTERM)
+        number = int(begun.read_text().split()[0])
+        psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], LIMIT)
+        assert not psutil.pid_exists(number)
+
+
 def test_without_its_server_a_command_runs_by_itself(tmp_path: Path) -> None:
     address = {"ENTITY_TRANSFORMERS_FORKS": str(tmp_path / "gone")}
     assert "entity-transformers" in run(COMMAND, "--version", folder=tmp_path, **address)

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from entity_transformers.__main__ import STARTERS, end_with
 from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import STEPS, ParamsError, load
 from entity_transformers.study.plan import Plan, outputs
@@ -19,6 +20,11 @@ FILE = (
     else Path("params.yaml")
 )
 BIN = Path(sys.executable).parent
+# Jobs end with Snakemake, even if that is killed, and both with the DVC or `make study` above
+ABOVE = [os.getpid()]
+if FIRST and {"DVC_ROOT", "ENTITY_TRANSFORMERS_FORKS"} & os.environ.keys():
+    ABOVE.append(os.getppid())
+    end_with(os.getppid())
 PLANS = {}
 
 
@@ -74,7 +80,8 @@ if FIRST:
 # logs, which says last what it saved (tee -i minds Ctrl-C alone). Under the panel, which shows the
 # logs itself, nothing else is printed
 shell.prefix(
-    f'set -euo pipefail; export PATH="{BIN}:$PATH" PYTHONUNBUFFERED=1;'
+    f'set -euo pipefail; export PATH="{BIN}:$PATH" PYTHONUNBUFFERED=1'
+    f' {STARTERS}="{" ".join(map(str, ABOVE))}";'
     ' tee() {{ trap "" INT TERM; if [[ ${{STUDY_PANEL:-}} ]]; then exec >/dev/null; fi;'
     ' exec tee -i "$@"; }}; '
 )

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from io import TextIOWrapper
 from textwrap import fill
 from typing import Any, NoReturn
 
@@ -58,6 +59,8 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one subcommand, which ends with one of `EXIT_CODES`. A user's errors are one message."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal of ASCII shows what it can of a text
+        sys.stdout.reconfigure(errors="replace")
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
     # threads that wait by spinning make two jobs on two cores five times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

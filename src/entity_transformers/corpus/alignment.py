@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from entity_transformers.artifacts import read_arrays
+from entity_transformers.artifacts import panics_told, read_arrays
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.mentions import Nesting, flatten
 
@@ -109,7 +109,8 @@ def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
     """Inside, a word that spells ``<|endoftext|>`` is text, not the border of a document."""
     before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
     try:
-        yield
+        with panics_told("text"):
+            yield
     finally:
         tokenizer.encode_special_tokens = before
 

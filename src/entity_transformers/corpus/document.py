@@ -21,6 +21,10 @@ from entity_transformers.artifacts import check
 Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 """Every split that a corpus may have; test2 is a second test set from elsewhere (GENTLE in GUM)."""
+LONGEST_WORD = 100_000
+"""Characters of a word: what stands between two spaces, so a paragraph of Chinese is one. More is
+data, in which the time of tokenizers is no longer linear.
+"""
 
 
 class CorpusError(ValueError):
@@ -42,6 +46,17 @@ class Mention:
     start: int
     end: int
     chain: int
+
+
+def check_words(words: Sequence[str], where: str) -> None:
+    """WordError for the first word of more than `LONGEST_WORD` characters."""
+    if max(map(len, words), default=0) > LONGEST_WORD:
+        place = next(i for i, word in enumerate(words) if len(word) > LONGEST_WORD)
+        raise WordError(
+            place,
+            f"{where}, word {place + 1}: {len(words[place]):,} characters without a space, expected"
+            f" at most {LONGEST_WORD:,}: leave it out, or put spaces into it",
+        )
 
 
 def reading_order(mention: Mention) -> tuple[int, int, int]:
@@ -86,6 +101,9 @@ class Document:
     tags: tuple[str, ...] | None = None
     space_after: tuple[bool, ...] | None = None
     named_entities: tuple[NamedEntity, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_words(self.words, self.id)
 
     @property
     def id(self) -> str:

@@ -4,13 +4,11 @@ where pooch fetches pinned files once. Its manifest has the checksum of each fil
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import logging
 import os
 import sys
 import tempfile
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -18,7 +16,7 @@ from typing import Any
 
 from entity_transformers.artifacts import write_text
 from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.files import extract, find_files, find_root, is_archive
+from entity_transformers.corpus.files import extract, find_files, find_root, is_archive, unpacked
 from entity_transformers.corpus.readers import read_corpus, registry
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, Source
 from entity_transformers.corpus.tasks import registry as tasks
@@ -160,9 +158,9 @@ def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
 
 def _digest_unpacked(path: Path) -> str:
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with unpacked(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, EOFError, zlib.error):
+    except CorpusError:
         return "not a whole file"
 
 

@@ -5,15 +5,17 @@ that are checked before they are parsed, and archives.
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import NamedTuple, TextIO
+from typing import IO, Any, NamedTuple, TextIO
 
 from entity_transformers.corpus.document import CorpusError, Split
 
@@ -23,6 +25,10 @@ SPLIT_NAMES: dict[str, Split] = {
 }  # fmt: skip
 LONGEST_LINE = 1_000_000
 """Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand.
+"""
+UNPACKED, MOST_PACKED = 100_000_000, 100
+"""Bytes that any packed file may have, and how many times its own size a larger one: text is packed
+to a third, and blank lines to a thousandth.
 """
 _REFUSED = re.compile("[\0\r\ud800-\udfff]")
 HALVES = re.compile("[\ud800-\udfff]")
@@ -112,14 +118,34 @@ def is_archive(path: Path) -> bool:
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive. No member leaves the folder, is a device or keeps its owner."""
+    """Unpack a zip or tar archive. No member leaves the folder, is a device or keeps its owner, has
+    no name or that of another one; all together are no larger than `_Bounded` allows.
+    """
+    seen, room = set[PurePath](), _find_room(archive)
+
+    def admit(name: str, size: int) -> None:
+        nonlocal room
+        room -= size
+        if not (place := PurePath(name)).name or place in seen:
+            raise ValueError(f"{shown(name)} twice" if place.name else "an entry without a name")
+        if room < 0:
+            raise ValueError(f"more than {MOST_PACKED} times its size")
+        seen.add(place)
+
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
+                for entry in packed.infolist():
+                    if not entry.filename.endswith("/"):
+                        admit(entry.filename, entry.file_size)
                 packed.extractall(folder)
         else:
             with tarfile.open(archive) as tape:
-                tape.extractall(folder, filter="data")
+                for member in tape:
+                    if not member.isdir():
+                        admit(member.name, member.size)
+                    tape.extract(member, folder, filter="data")
                 if tape.fileobj:  # to the end, where the checksum of a compressed archive stands
                     tape.fileobj.read(1 << 20)
     except _DAMAGED as error:
@@ -129,23 +155,64 @@ def extract(archive: Path, folder: Path) -> None:
         ) from None
 
 
-def open_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """The lines of a UTF-8 text file, ``.gz`` or not, with their line ends as they stand.
+def _find_room(path: Path) -> int:
+    """Bytes that a file may have when it is unpacked."""
+    return max(UNPACKED, MOST_PACKED * path.stat().st_size)
+
+
+class _Bounded(io.RawIOBase):
+    """What is unpacked of a file, up to `_find_room`: then a CorpusError."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path, self._room = file, path, _find_room(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._room -= len(data)
+        if self._room < 0:
+            raise CorpusError(f"{self._path}: more than {MOST_PACKED} times its size: no corpus")
+        return len(data)
+
+
+@contextmanager
+def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
+    """The bytes of a file, of a ``.gz`` those that it holds, or of a ``member`` of a zip archive.
+    What can't be read, or unpacks to more than `_find_room`, raises CorpusError.
+    """
+    try:
+        with ExitStack() as files:
+            file: Any
+            if member:
+                archive = files.enter_context(zipfile.ZipFile(path))
+                if archive.namelist().count(member) > 1:
+                    raise CorpusError(f"{path}: {shown(member)} stands twice in it: fetch it again")
+                file = files.enter_context(archive.open(member))
+            else:
+                file = files.enter_context(path.open("rb"))
+            if path.suffix == ".gz":
+                file = files.enter_context(gzip.GzipFile(fileobj=file))
+            yield io.BufferedReader(_Bounded(file, path), 1 << 16)
+    except (EOFError, KeyError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        what = f"can't read {member} in it" if member else "not a whole gzip file"
+        raise CorpusError(f"{path}: {what} ({error}): fetch it again") from None
+    except OSError as error:
+        raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
+
+
+def open_lines(path: Path, longest: int = LONGEST_LINE, member: str = "") -> Iterator[str]:
+    """The lines of a UTF-8 text file as of `unpacked`, with their line ends as they stand.
 
     Bytes that are no UTF-8 come back as surrogates, and of a line of more than ``longest``
     characters the first ``longest + 1``: `check_lines`, which knows document and line, refuses
     both.
     """
-    try:
-        opened = gzip.open if path.suffix == ".gz" else open
-        with opened(
-            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n"
-        ) as file:
-            yield from _bounded_lines(file, longest + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise CorpusError(f"{path}: not a whole gzip file ({error}): fetch it again") from None
-    except OSError as error:
-        raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None
+    how: Any = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": "\n"}
+    with unpacked(path, member) as file, io.TextIOWrapper(file, **how) as text:
+        yield from _bounded_lines(text, longest + 1)
 
 
 def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from entity_transformers.corpus.document import CorpusError, Document
+from entity_transformers.corpus.document import CorpusError, Document, WordError
 
 Policy = Literal["strict", "skip"]
 
@@ -47,6 +47,8 @@ class Ledger:
 
     def reject(self, document: str, error: CorpusError) -> None:
         """Stop at a bad document (strict) or write it down (skip)."""
+        if isinstance(error, WordError) and not str(error).startswith(document):
+            error = CorpusError(f"{document}: {error}")
         if self.policy == "strict":
             raise error
         key, copies = document, 2

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from entity_transformers.artifacts import RECORD, encode_all, read_json, read_tokenizer
 from entity_transformers.corpus.alignment import align_split
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.document import Document, check_words
 from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
@@ -164,6 +164,8 @@ class DocumentReader:
         for number, piece in enumerate([text] if isinstance(text, str) else text.words, 1):
             where = "text" if isinstance(text, str) else f"{text.id}, word {number}"
             check_text(piece, where, math.inf, HALVES)
+        if isinstance(text, str):
+            check_words(text.split(), "text")
         document = text if isinstance(text, Document) else _read_text(text, resolver)
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver

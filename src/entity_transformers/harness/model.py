@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import spelled_out
+from entity_transformers.corpus.document import check_words
 from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
@@ -119,6 +120,7 @@ class EntityTransformer(TemplateLM):
     ) -> list[int]:
         """The tokens of a text, in which nothing is a special one."""
         check_text(string, "text", math.inf, HALVES)
+        check_words(string.split(), "text")
         with spelled_out(self._encoder):
             return list(self._encoder.encode(string, add_special_tokens=False).ids)
 

@@ -86,7 +86,7 @@ def collect(run: Run) -> None:
     write_text(output / "pictures.json", json.dumps(pictures, **how) + "\n")
     manifest = make_manifest(records, list_digests(output, COMMITTED))
     about = {"study": run.params.name, "digest": plan.digest(run.step)}
-    write_json(output / MANIFEST, {**about, **manifest})
+    write_json(output / MANIFEST, {**about, "values": plan.list_values(), **manifest})
 
 
 def make_manifest(
@@ -116,8 +116,11 @@ def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
 def build(params: Any, results: Path) -> None:
     """README.md with every table and figure that a study's results allow, figures/, metrics.json
     with the few numbers of each model that DVC shows, and report.html. Figures that are no longer
-    there go.
+    there go. ValueError where the study has other values than the results were made with, which
+    would be stated as theirs.
     """
+    if other := next(find_other_values(params, results), ""):
+        raise ValueError(f"{other}: put that back, or run the study again")
     gathered = read_results(params, results)
     sections = build_sections(gathered)
     home = results / "figures"
@@ -140,11 +143,11 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
     """A line for each file of a study's results that is not what its manifest says, or not what is
     made of the others, whatever is damaged.
     """
-    for find in (_find_changed, _find_unmade, _find_damaged):
+    for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
             yield from find(params, results)
-        except (ValueError, OSError) as error:  # which name the file
-            yield str(error)
+        except (ValueError, OSError) as error:
+            yield str(error) if str(results) in str(error) else f"{results}: {error}"
         except (LookupError, TypeError, AttributeError) as error:
             yield f"{results}: damaged ({type(error).__name__}: {error})"
 
@@ -171,6 +174,18 @@ def _find_changed(params: Any, results: Path) -> Iterator[str]:
             yield f"{name}: missing"
         elif list_digests(results, [name])[name] != expected:
             yield f"{name}: changed after {MANIFEST} was written"
+
+
+def find_other_values(params: Any, results: Path) -> Iterator[str]:
+    """Values of the study that are not those that the results were made with, as far as their
+    manifest has them: older ones have none.
+    """
+    if not (results / MANIFEST).is_file():
+        return
+    now = Plan(params).list_values()
+    for key, made in read_json(results / MANIFEST).get("values", {}).items():
+        if now.get(key) != made:
+            yield f"{key}: {now.get(key)!r} in the study, but {made!r} in {results / MANIFEST}"
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:

@@ -209,6 +209,12 @@ def draw_intervals(
                 scale = 100 if bar.number.percent else 1
                 value, interval = scale * bar.number.value, bar.number.interval
                 error = interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
+                if error and min(error)[0] < 0:
+                    raise ValueError(
+                        f"{bar.label}, {panel.title}: {value:g} is outside its interval, so that"
+                        " measures.csv and units.parquet are not of one run: bring both back, or"
+                        " run the study again"
+                    )
                 look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}
                 look["markerfacecolor"] = "none" if bar.hollow else bar.colour
                 axes.errorbar([value], [place], xerr=error, **look)

@@ -251,7 +251,8 @@ def read_results(params: Params, folder: Path) -> Results:
     if not (folder / "measures.csv").is_file():
         raise ValueError(f"{folder / 'measures.csv'} is missing: run the study's steps first")
     steps, pictures = params.study.steps, read("pictures.json", read_json, {})
-    values = params.model_dump(mode="json", exclude={"report"})
+    manifest = read("manifest.json", read_json, {})
+    manifest["values"] = params.model_dump(mode="json", exclude={"report"})
     recall = {
         name: {**params.kinds.get(entry["kind"], {}), **entry}
         for name, entry in (params.recall.models.items() if "recall" in steps else ())
@@ -269,7 +270,7 @@ def read_results(params: Params, folder: Path) -> Results:
         nesting=params.corpus.nested_mentions,
         passages=params.lambada.text if "passages" in steps else "original",
         pictures=parse_pictures(pictures, str(folder / "pictures.json")),
-        manifest=read("manifest.json", read_json, {}) | values,
+        manifest=manifest,
         bootstrap_samples=params.report.bootstrap_samples,
         paper=params.report.paper,
     )

@@ -118,6 +118,22 @@ class Plan:
             found["kind"] = known["kinds"].get(own["kind"])
         return found
 
+    def list_values(self) -> dict[str, Any]:
+        """All values that the runs of the study depend on, by SECTION.KEY; of a model that is
+        trained those of its entry.
+        """
+        found: dict[str, Any] = {}
+        for step in (step for step in self.steps if step.phase != "report"):
+            for model in dict(self.runs(step)):
+                values = self.values(step, model)
+                if step.phase == "train":
+                    values = {"models": {model: {**values.pop("lm"), "kind": values.pop("entry")}}}
+                elif step.own is not None:
+                    kind = values[step.name]["models"][model]["kind"]
+                    values["kinds"] = {kind: values.pop("kind")}
+                found |= _flatten(values)
+        return found
+
     def code(self, step: Step, model: str = "") -> str:
         """The digest of the code of a run: of the step, and of the kinds of model that it builds or
         loads.
@@ -203,6 +219,15 @@ class Plan:
                 if kind is not None and step.phase == "train" and kind.missing:
                     return f"models.{model}: {kind.missing}"
         return ""
+
+
+def _flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Values by their keys, joined by dots."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 @cache

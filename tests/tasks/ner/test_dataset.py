@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, NamedEntity
-from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
+from entity_transformers.tasks.ner.dataset import LONGEST, build_sentences, list_labels
 
 
 def make_document(
@@ -83,6 +83,21 @@ def test_spans_come_back_from_the_tags(
             assert found[-1][1:] == (position, name[2:])
             found[-1] = (found[-1][0], position + 1, name[2:])
     assert found == expected
+
+
+def test_a_sentence_without_an_end_is_read_in_pieces(caplog: pytest.LogCaptureFixture) -> None:
+    """As a whole, one of 300,000 words takes 17 GB: it is a document without sentence_starts."""
+    spans = [(998, 1003, "A"), (1500, 2000, "B")]
+    document = make_document(2 * LONGEST + 900, (0, 500), spans)
+    sentences = build_sentences([document], np.arange(2 * LONGEST + 900), ("A", "B"))
+    assert sentences.lengths.tolist() == [500, LONGEST, LONGEST, 400]
+    names = [sentences.tag_names[tag] for tag in sentences.tags]
+    assert names[997:1004] == ["O", "B-A", "I-A", "I-A", "I-A", "I-A", "O"]
+    assert [place for place, name in enumerate(names) if name == "B-B"] == [1500]
+    assert "document a#0: a sentence of 2400 words" in caplog.text
+    caplog.clear()
+    whole = build_sentences([make_document(LONGEST, (0,), [])], np.arange(LONGEST), ())
+    assert (whole.lengths.tolist(), caplog.text) == ([LONGEST], "")
 
 
 def test_nothing_annotated_gives_an_empty_set() -> None:

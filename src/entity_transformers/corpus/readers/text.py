@@ -10,17 +10,15 @@ twentieth of the books is dev and another one test, by a digest of their names.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import logging
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from entity_transformers.corpus.books import count_lost, read_book
-from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.document import CorpusError, Document, Split, check_words
 from entity_transformers.corpus.files import (
     SPLIT_NAMES,
     check_text,
@@ -28,6 +26,7 @@ from entity_transformers.corpus.files import (
     is_archive,
     is_html,
     shown,
+    unpacked,
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
@@ -122,25 +121,26 @@ def _read_book(
     file: Path, name: str, split: Split, splitter: WordSplitter, ledger: Ledger
 ) -> Iterator[Document]:
     text = read_text(file)
+    check_words(words := text.split(), str(file))
     chapters = read_book(text)
     if not chapters:
         raise CorpusError(f"{file}: no text in this file, expected a book: remove it")
-    lost, words_in_all = count_lost(text, chapters), len(text.split())
-    if lost > MOST_LOST * words_in_all:
+    lost = count_lost(text, chapters)
+    if lost > MOST_LOST * len(words):
         ledger.counts["books_of_which_much_is_left_out"] += 1
         log.warning(
             "%s: %d of its %d words are left out, as notes on the edition or what follows an END"
             " of Project Gutenberg: take out that line if they are the book's",
-            file, lost, words_in_all,
+            file, lost, len(words),
         )  # fmt: skip
     for part, lines in enumerate(chapters):
-        words, spaces, starts = splitter.split(lines)
+        found, spaces, starts = splitter.split(lines)
         yield Document(
             name=name,
             part=part,
             split=split,
             genre="",
-            words=tuple(words),
+            words=tuple(found),
             sentence_starts=tuple(starts),
             space_after=tuple(spaces),
         )
@@ -148,11 +148,8 @@ def _read_book(
 
 def read_text(file: Path) -> str:
     """A file's whole text; CorpusError with the place of what is no text."""
-    try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
-            data = opened.read(LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise CorpusError(f"{file}: can't be read ({error}): fetch it again") from None
+    with unpacked(file) as opened:
+        data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise CorpusError(f"{file}: more than {LARGEST} bytes, expected a book: split the file")
     text = data.decode("utf-8", errors="surrogateescape")

@@ -10,9 +10,7 @@ pronoun         a sentence, the place of a pronoun in it, and what may take its 
 
 from __future__ import annotations
 
-import io
 import logging
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -102,22 +100,12 @@ def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
         raise CorpusError(f"{root}: no file {name} there: name the folder that has it")
     packed = is_archive(paths[0])
     source = f"{paths[0]}, {name}" if packed else str(paths[0])
-    for number, line in enumerate(_unpack(paths[0], name) if packed else open_lines(paths[0]), 1):
+    for number, line in enumerate(open_lines(paths[0], member=name if packed else ""), 1):
         if number == 1 and is_html(line):
             raise CorpusError(f"{source}: a web page ({shown(line)}): download the file itself")
         text = line.removesuffix("\n").removesuffix("\r")
         check_lines([text], source, number)
         yield f"{source}, line {number}", text
-
-
-def _unpack(archive: Path, name: str) -> Iterator[str]:
-    try:
-        with zipfile.ZipFile(archive) as opened, opened.open(name) as member:
-            yield from io.TextIOWrapper(
-                member, encoding="utf-8-sig", errors="surrogateescape", newline="\n"
-            )
-    except (KeyError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise CorpusError(f"{archive}: can't read {name} in it ({error}): fetch it again") from None
 
 
 def read_each(

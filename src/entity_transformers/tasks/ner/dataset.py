@@ -4,12 +4,17 @@ tagger.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from entity_transformers.corpus.document import CorpusError, Document
+
+log = logging.getLogger(__name__)
+LONGEST = 1_000
+"""Words of a sentence that are read at once: they bound a batch; OntoGUM's longest has 136."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,9 @@ def build_sentences(
 
     ``index`` is integer [words of all ``documents``, annotated or not], the row of each word's
     vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
-    are left out and their sentences counted. A span that crosses a sentence end is split there,
-    since a tagger reads one sentence at a time. Raises ValueError where the index does not fit,
+    are left out and their sentences counted. A sentence of more than `LONGEST` words is cut into
+    several, which is logged. A span that crosses a sentence end is split there, since a tagger
+    reads one sentence at a time. Raises ValueError where the index does not fit,
     CorpusError for a span outside its document or spans that overlap.
     """
     words = sum(len(document.words) for document in documents)
@@ -97,6 +103,7 @@ def build_sentences(
     left_out = end = 0
     for document in documents:
         start, end = end, end + len(document.words)
+        document = _cut_long(document)
         sizes = [len(sentence) for sentence in document.sentences() if len(sentence)]
         if document.named_entities is None:
             left_out += len(sizes)
@@ -115,6 +122,19 @@ def build_sentences(
         tuple(counts),
         np.repeat(np.arange(len(counts), dtype=np.int32), list(counts.values())),
     )
+
+
+def _cut_long(document: Document) -> Document:
+    """The document with more starts of sentences, so that none has more than `LONGEST` words."""
+    longest = max(map(len, document.sentences()), default=0)
+    if longest <= LONGEST:
+        return document
+    log.warning(
+        "document %s: a sentence of %d words, of which the tagger reads %d at once: give"
+        " sentence_starts, if it has sentences", document.id, longest, LONGEST,
+    )  # fmt: skip
+    starts = (place for sentence in document.sentences() for place in sentence[::LONGEST])
+    return replace(document, sentence_starts=tuple(starts))
 
 
 def _tag_words(document: Document, ids: Mapping[str, int]) -> np.ndarray:
