@@ -134,7 +134,7 @@ def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
     ]
     models = (entries["gpt2"],)
     said = lambada.say_guess(make_results(rows, None, models), models)
-    assert f"{math.exp(1.5 * math.log(50)):.2f}: GPT2." in said
+    assert f"{1.5 * math.log(50):.2f} nats: GPT2." in said
     (row, *_) = list_rows(lambada.TABLE3.build(make_results(rows, None, models)))
     assert row["Last word nats"].value == pytest.approx(math.log(400))
     rows[-1]["value"] = 300
