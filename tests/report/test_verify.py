@@ -16,6 +16,7 @@ from entity_transformers.study.params import load
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = "books"
+HELD = [path for path in ROOT.glob("results/*/measures.csv") if path.parent.name != "sample"]
 
 
 @pytest.fixture
@@ -91,3 +92,9 @@ def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> 
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
     assert "\n" not in "".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", sorted(path.parent.name for path in HELD))
+def test_what_git_holds_of_a_study_is_what_is_made_of_its_numbers(study: str) -> None:
+    assert list(find_wrong(load(ROOT / f"studies/{study}.yaml"), ROOT / "results" / study)) == []
