@@ -37,7 +37,9 @@ def write_readme(results: Results, sections: Sequence[Section]) -> str:
         for table in section.tables.values():
             shown = replace(table, title=table.title if table.name != "claims" else "")
             text = render_markdown(shown, level=3)
-            folded = f"<details markdown><summary>{len(table.rows)} rows</summary>\n\n{text}\n</details>"
+            # GitHub needs no attribute, mkdocs takes no Markdown in a tag without it
+            head = f"<details markdown><summary>{len(table.rows)} rows</summary>"
+            folded = f"{head}\n\n{text}\n</details>"
             parts.append(folded if len(table.rows) > ROWS else text)
     parts.append("Every number is in [measures.csv](measures.csv).")
     return "\n\n".join(part.strip() for part in parts) + "\n"
