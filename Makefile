@@ -14,7 +14,7 @@ LISTED := --require-hashes --no-deps --no-build-isolation --requirement requirem
 STUDY ?= sample
 FILE = $(if $(filter paper,$(STUDY)),params.yaml,studies/$(STUDY).yaml)
 CORES ?= 2
-PAGES := '*.md' docs CITATION.cff LICENSE 'results/*' ':!studies/*/*'
+PAGES := '*.md' docs CITATION.cff LICENSE params.yaml 'studies/*.yaml' 'results/*' ':!src'
 FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
 

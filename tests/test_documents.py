@@ -22,7 +22,7 @@ PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("*/README.md")]
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.md"))
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 PLACES = r"(?:tests|workflow|benchmarks|docs|profiles|studies|src)/[\w/.-]+\.\w+"
-OWN = {"letters", "mine", "novel", "NAME", "STUDY"}
+OWN = {"letters", "mine", "netherfield", "novel", "NAME", "STUDY"}
 """Studies that a reader writes."""
 
 
@@ -63,6 +63,41 @@ def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None
     studies = {*re.findall(r"STUDY=(\w[\w-]*)|@([a-z][\w-]*)`", text)}
     names = {name for pair in studies for name in pair if name} - OWN
     assert [name for name in names if not (ROOT / f"studies/{name}.yaml").exists()] == []
+
+
+NUMBER = re.compile(r"[−+]?\d+\.\d{3,}(?!\d)")
+
+
+def round_all(text: str, digits: int) -> set[float]:
+    """The absolute numbers of a text, rounded."""
+    found = re.findall(r"\d[\d,]*\.\d+", text)
+    return {round(float(one.replace(",", "")) + 1e-9, digits) for one in found}
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/findings.md"])
+def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> None:
+    """All with three digits or more after the point, but those of studies that are removed or lie
+    in commit 6460284b.
+    """
+    page = ROOT / name
+    checked = 0
+    for section in re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE):
+        if section.startswith(("## Removed", "## Using", "## Limitations")):
+            continue
+        links = {*re.findall(r"\](?:\(|: )((?:\.\./)?results/[\w-]+/README\.md)", section)}
+        shown = "\n".join((page.parent / link).read_text() for link in links)
+        for number in NUMBER.findall(section):
+            digits = len(number.partition(".")[2])
+            assert round(float(number.lstrip("−+")), digits) in round_all(shown, digits), number
+            checked += 1
+    assert checked > 8
+
+
+def test_the_site_has_every_document_in_its_navigation() -> None:
+    listed = re.findall(r"- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= {*listed}
+    assert [name for name in listed if not (ROOT / name).is_file()] == []
+    assert len([*DOCS.glob("*.md")]) <= 12
 
 
 def find_diffs() -> Iterator[tuple[str, list[str]]]:

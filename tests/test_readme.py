@@ -53,7 +53,7 @@ def _flat(corpus: Any) -> list[tuple[str, Any]]:
 
 
 def test_its_quick_start_has_two_commands_and_its_tree_is_there() -> None:
-    (commands,) = blocks("bash")
+    commands, _ = blocks("bash")
     assert [line.split("#")[0].split() for line in commands.splitlines()] == [
         ["make", "sample"], ["make", "test"],
     ]  # fmt: skip

@@ -88,8 +88,8 @@ def test_the_right_files_in_the_wrong_place_are_refused_and_made_again() -> None
 
 
 def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["export-model", STUDY, "gpt2e", "--output", "shared"])
-    card = Path("shared/README.md").read_text()
+    main(["export-model", "tiny", "gpt2e"])  # of a study's name, to a folder of the two
+    card = Path("exported/tiny/gpt2e/README.md").read_text()
     with Path("data/tiny/scores/perplexity/gpt2e/1/rows.csv").open() as file:
         scores = {
             row["entities"]: float(row["value"])
@@ -98,7 +98,7 @@ def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
             and not (row["distance"] or row["group"] or row["unit"])
         }
     assert f"| perplexity per token, test | {scores['on']:.4g} | {scores['off']:.4g} |" in card
-    assert Path("shared/tokenizer.json").is_file()
+    assert Path("exported/tiny/gpt2e/tokenizer.json").is_file()
     message = fail(capsys, "export-model", STUDY, "gpt2", "--output", "shared")
     assert "data/tiny/models/gpt2/1: not trained yet" in message
     message = fail(capsys, "export-model", STUDY, "gpt3", "--output", "shared")
@@ -129,6 +129,14 @@ def test_a_terminal_of_ascii_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) 
     main(["steps"])
     sys.stdout.flush()
     assert shown.getvalue() == b"Zo? ? 1\n"
+
+
+def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check-study", "--study", "tiny"])
+    by_name = capsys.readouterr().out
+    main(["check-study", "--study", STUDY])
+    assert capsys.readouterr().out == by_name
+    assert "no study 'tinier'" in fail(capsys, "verify", "tinier")
 
 
 def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:

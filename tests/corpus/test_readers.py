@@ -159,7 +159,7 @@ def test_an_exclude_pattern_that_matches_nothing_is_named(tmp_path: Path) -> Non
 
 
 def test_wrong_settings_are_named(tmp_path: Path) -> None:
-    with refused(r"corpus.format is 'conll', expected one of .*jsonl, lambada, litbank, ontogum"):
+    with refused(r"format 'conll', expected one of .*jsonl, lambada, litbank, ontogum"):
         read_corpus("conll", tmp_path)
     with refused(r"missing: no such file or folder"):
         read_corpus("ontonotes", tmp_path / "missing")
@@ -269,7 +269,7 @@ def test_the_formats_of_a_study_and_what_they_have() -> None:
     for reader in readers.registry().values():
         assert set(reader.splits) <= set(SPLITS)
         assert list(reader.splits) == [split for split in SPLITS if split in reader.splits]
-    with refused(r"corpus.format is 'conll', expected one of "):
+    with refused(r"format 'conll', expected one of "):
         readers.find_reader("conll")
 
 

@@ -16,7 +16,8 @@ from entity_transformers.report.build import build
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import make, render, write_units
 from entity_transformers.report.lm import draw_training, read_line
-from entity_transformers.report.page import say_missing, summarise_models, write_readme
+from entity_transformers.report.metrics import summarise_models
+from entity_transformers.report.page import say_missing, write_readme
 from entity_transformers.report.perplexity import draw_differences
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
@@ -41,7 +42,7 @@ def test_the_readme_has_every_table_and_figure(small: Results) -> None:
 def test_metrics_are_means_over_seeds_to_six_digits(small: Results) -> None:
     found = summarise_models(small)
     assert list(found) == ["gpt2", "gpt2e", "gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched"]
-    assert found["gpt2"].keys() == {"dev_loss", "perplexity", "lambada_perplexity"}
+    assert found["gpt2"].keys() == {"dev_loss", "perplexity", "lambada_nats", "lambada_accuracy"}
     assert found["gpt2"]["dev_loss"] == pytest.approx(5.7, abs=0.2)
     assert len(str(found["gpt2"]["perplexity"])) <= 7
 

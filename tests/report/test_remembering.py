@@ -10,6 +10,7 @@ import pytest
 from made import make_entries, make_results
 from scipy import stats
 
+from entity_transformers.report.metrics import summarise_models
 from entity_transformers.report.remembering import (
     Kept,
     adjust,
@@ -162,3 +163,11 @@ def test_p_values_are_adjusted_by_holm() -> None:
     order = np.argsort(values)
     expected = np.maximum.accumulate(np.minimum(1, np.sort(values) * np.arange(4, 0, -1)))
     assert adjust(values) == pytest.approx(expected[np.argsort(order)].tolist())
+
+
+def test_metrics_have_the_windows_alone_and_the_best_beside_the_shortest() -> None:
+    found = summarise_models(make("kept_cache"))["gpt2"]
+    alone = {f"loss_alone_{window}" for window in WINDOWS}
+    assert found.keys() == {*alone, "loss_with_64", "loss_with_256"}
+    best = found["loss_alone_256"] + EFFECTS["mentions", NAMES]
+    assert found["loss_with_256"] == pytest.approx(best, abs=0.002)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from made import make_results
 from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import lambada, memories, ner, perplexity, probe
+from entity_transformers.report import intervals, lambada, memories, ner, perplexity, probe
 from entity_transformers.report.recall import build_recall, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
@@ -124,6 +125,37 @@ def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> 
     assert [row["All tokens, without a cache"].value for row in others] == [-1, -0.5]
 
 
+def test_further_models_meet_the_baseline_and_what_was_trained_like_them(
+    study: Callable[..., Results], entries: Entries
+) -> None:
+    """gpt2-matched and gpt2e-shuffled as further models, the latter with twice the rate of gpt2e's
+    kind, and gpt2e-unlabelled like it.
+    """
+    twice = entries["gpt2e"].lm.model_copy(update={"learning_rate": 0.5})
+    changed = {
+        name: replace(entries[name], role="other", lm=lm)
+        for name, lm in (
+            ("gpt2-matched", entries["gpt2-matched"].lm),
+            ("gpt2e-unlabelled", twice),
+            ("gpt2e-shuffled", twice),
+        )
+    }
+    made = study()
+    results = replace(made, entries=tuple(changed.get(one.name, one) for one in made.entries))
+    rows = {
+        (row["Model"], row["Minus"]): row for row in list_rows(perplexity.OTHERS.build(results))
+    }
+    assert [*rows] == [
+        ("GPT2E unlabelled", "GPT2"), ("GPT2E shuffled", "GPT2"),
+        ("GPT2E shuffled", "GPT2E unlabelled"), ("GPT2 parameter-matched", "GPT2"),
+    ]  # fmt: skip
+    pair = [results.statistic(changed[name], intervals.loss("test", "on")).mean
+            for name in ("gpt2e-shuffled", "gpt2e-unlabelled")]  # fmt: skip
+    found = rows["GPT2E shuffled", "GPT2E unlabelled"]["Difference"]
+    assert found.value == pytest.approx(pair[0] - pair[1], abs=1e-3)
+    assert perplexity.OTHERS.build(replace(results, paper=False)).rows == ()
+
+
 def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
     about = {"step": "lambada", "model": "gpt2", "seed": 1, "split": "lambada"}
     rows: list[dict[str, Any]] = [
@@ -134,7 +166,7 @@ def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
     ]
     models = (entries["gpt2"],)
     said = lambada.say_guess(make_results(rows, None, models), models)
-    assert f"{math.exp(1.5 * math.log(50)):.2f}: GPT2." in said
+    assert f"{1.5 * math.log(50):.2f} nats: GPT2." in said
     (row, *_) = list_rows(lambada.TABLE3.build(make_results(rows, None, models)))
     assert row["Last word nats"].value == pytest.approx(math.log(400))
     rows[-1]["value"] = 300

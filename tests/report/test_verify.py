@@ -17,6 +17,7 @@ from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = "books"
+HELD = [path for path in ROOT.glob("results/*/measures.csv") if path.parent.name != "sample"]
 
 
 @pytest.fixture
@@ -115,3 +116,9 @@ def test_no_report_states_values_that_were_not_used(results: Path) -> None:
     with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: put that back"):
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert (results / "README.md").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", sorted(path.parent.name for path in HELD))
+def test_what_git_holds_of_a_study_is_what_is_made_of_its_numbers(study: str) -> None:
+    assert list(find_wrong(load(ROOT / f"studies/{study}.yaml"), ROOT / "results" / study)) == []

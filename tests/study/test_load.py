@@ -71,6 +71,24 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("own", "judged"),
+    [
+        ("", True),
+        ("corpus: {format: jsonl, path: mine}\n", False),
+        ("corpus: {format: jsonl, path: mine}\nreport: {title: Mine}\n", False),
+        ("corpus: {format: jsonl, path: mine}\nreport: {paper: true}\n", True),
+    ],
+)
+def test_the_paper_s_claims_judge_no_corpus_of_one_s_own(
+    tmp_path: Path, own: str, judged: bool
+) -> None:
+    make_study(tmp_path)
+    study = tmp_path / "studies/mine.yaml"
+    study.write_text(f"base: paper\n{own}")
+    assert load(study).report.paper is judged
+
+
 def test_a_value_of_the_command_line(tmp_path: Path) -> None:
     path = make_study(tmp_path)
     assert load(path, {"lm.steps": 9}).lm.steps == 9

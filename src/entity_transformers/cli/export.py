@@ -35,9 +35,9 @@ Scores = dict[str, dict[str, float | None]]
 
 
 def export_model(
-    study: Annotated[Path, Flag("params.yaml, or studies/NAME.yaml", "FILE", positional=True)],
+    study: Annotated[Path, Flag("its name, or its file", "STUDY", positional=True)],
     model: Annotated[str, Flag("an entry of its models", "MODEL", positional=True)],
-    output: Path,
+    output: Annotated[Path | None, Flag("a folder; left out: exported/STUDY/MODEL", "PATH")] = None,
     seed: Annotated[int | None, Flag("of its training; left out: the study's first")] = None,
 ) -> None:
     """A folder to share: weights, tokenizer, the model's code for trust_remote_code where it has
@@ -47,6 +47,7 @@ def export_model(
     entry = params.model(model)
     seed = params.study.seeds[0] if seed is None else seed
     run = Run(params, STEPS["lm"], model, seed)
+    output = Path("exported", params.name, model) if output is None else output
     if not (run.folder / RECORD).is_file():
         raise ValueError(f"{run.folder}: not trained yet: `make study STUDY={params.name}` does it")
     if entry.can({"static"}):

@@ -24,7 +24,7 @@ class Flag(NamedTuple):
 COMMON: dict[str, Any] = {
     "output": Annotated[Path, Flag("where the results go", "PATH")],
     "cache": Annotated[Path, Flag("downloads and their checksums", "FOLDER")],
-    "study": Annotated[Path, Flag("params.yaml, or studies/NAME.yaml", "STUDY", positional=True)],
+    "study": Annotated[Path, Flag("its name, or its file", "STUDY", positional=True)],
 }
 """What parameters of these names are, where their annotation has no `Flag` of its own."""
 

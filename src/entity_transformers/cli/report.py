@@ -29,12 +29,16 @@ def report(study: Path) -> None:
 
 
 def show_verdicts(study: Path) -> None:
-    """Print the verdict on each claim of the paper."""
-    from entity_transformers.report.claims import build_claims
+    """Print the verdict on each claim of the paper; what a study that is not compared with it has
+    found.
+    """
+    from entity_transformers.report.claims import build_claims, write_headline
     from entity_transformers.report.results import read_results
 
-    claims = build_claims(read_results(*open_results(study)))
-    print("\n".join([claims.title, *(f"  {row[2]:20}  {row[0]}" for row in claims.rows)]))
+    results = read_results(*open_results(study))
+    claims = build_claims(results)
+    lines = [f"  {row[2]:20}  {row[0]}" for row in claims.rows]
+    print("\n".join([claims.title, *lines] if lines else write_headline(results)))
 
 
 def verify(study: Path) -> None:

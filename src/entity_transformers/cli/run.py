@@ -14,7 +14,7 @@ from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import runs_per_model
 from entity_transformers.study.values import read_yaml
 
-STUDY = Annotated[Path, Flag("params.yaml, or studies/NAME.yaml", "FILE")]
+STUDY = Annotated[Path, Flag("a study's name, or its file", "STUDY")]
 
 
 def run(

@@ -28,7 +28,7 @@ from entity_transformers.artifacts import (
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Documents
 from entity_transformers.corpus.tokens import cut
-from entity_transformers.report import frame, page
+from entity_transformers.report import frame, metrics, page
 from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.figures import render_png
 from entity_transformers.report.pictures import (
@@ -134,7 +134,7 @@ def build(params: Any, results: Path) -> None:
     for file in home.glob("*.png"):
         if file.stem not in images:
             file.unlink()
-    write_json(results / "metrics.json", page.summarise_models(gathered))
+    write_json(results / "metrics.json", metrics.summarise_models(gathered))
     write_text(results / "README.md", page.write_readme(gathered, sections))
     write_text(results / "report.html", page.render(gathered, sections, images))
 
@@ -194,7 +194,7 @@ def _find_unmade(params: Any, results: Path) -> Iterator[str]:
     text = page.write_readme(gathered, build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
         "README.md": (read_text, text),
-        "metrics.json": (read_json, page.summarise_models(gathered)),
+        "metrics.json": (read_json, metrics.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
         try:

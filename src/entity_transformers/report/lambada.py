@@ -14,6 +14,7 @@ from entity_transformers.report.pivot import Measure, Part, Pivot, Place, models
 from entity_transformers.report.results import (
     GENERATED,
     Results,
+    Statistic,
     write_label,
     write_minus,
     write_scored,
@@ -35,20 +36,21 @@ def _accuracy(heading: str, measure: str) -> Measure:
     return Measure(heading, measure, percent=True, compare="seeds")
 
 
+def _nats(heading: str, measure: str, compare: str = "seeds") -> Measure:
+    """A column of the logarithms of a perplexity."""
+
+    def read(results: Results, place: Place) -> Statistic:
+        return results.statistic(place["model"], at(measure), math.log)
+
+    return Measure(heading, measure, 4, compare=compare, read=read)
+
+
 def _printed(results: Results, place: Place) -> Cell:
     own = {} if results.passages == GENERATED else paper.TABLE3
     if "against" in place:
         return Number(math.log(own["gpt2e"] / own["gpt2"]) if own else None, 4, signed=True)
-    return Number(own.get(results.printed(place["model"])))
-
-
-def _nats(results: Results, place: Place) -> float | None:
-    """The mean over seeds; a difference stands beside the perplexities, whose logarithms it is
-    of.
-    """
-    if "against" in place:
-        return None
-    return results.statistic(place["model"], LAST_WORD, math.log).mean
+    printed = own.get(results.printed(place["model"]))
+    return Number(printed and math.log(printed), 4)
 
 
 TABLE3 = Pivot(
@@ -60,27 +62,28 @@ TABLE3 = Pivot(
     where={"split": SPLIT, "entities": "off"},
     rows=(models(label=write_scored, difference=True),),
     columns=(
-        Measure("Paper PPL", cell=_printed),
-        Measure("Last word PPL", "last_word_perplexity", compare="units"),
-        Measure("Last word nats", "last_word_perplexity", cell=_nats),
+        Measure("Paper nats", cell=_printed),
+        _nats("Last word nats", "last_word_perplexity", "units"),
         _accuracy("Last word accuracy", "last_word_accuracy"),
-        Measure("Last token PPL", "last_token_perplexity", compare="seeds"),
+        _nats("Last token nats", "last_token_perplexity"),
         _accuracy("Last token accuracy", "last_token_accuracy"),
-        Measure("Passage PPL per token", "perplexity", compare="seeds"),
-        Measure("Passage PPL per word", "perplexity_word", compare="seeds"),
+        _nats("Passage nats per token", "perplexity"),
+        _nats("Passage nats per word", "perplexity_word"),
         Measure("Passages", "passages", 0, place={"entities": ""}),
         Measure("Truncated", "truncated", 0, place={"entities": ""}),
     ),
     measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
     note=lambda results: (
-        "Last word: as in lm-evaluation-harness. The last row is the difference of the logarithms"
-        f" (of the fractions, for accuracy), {write_minus(results)}, with {LEVEL:.0%} intervals"
-        f" over passages and seeds. {say_guess(results, results.measured(STEP))}"
+        "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity. The last"
+        f" row is {write_minus(results)}, with {LEVEL:.0%} intervals over passages and seeds."
+        f" {say_guess(results, results.measured(STEP))}"
     ).rstrip(),
     paper_note=lambda results: (
         "The paper's numbers are of LAMBADA, these passages are generated."
         if results.passages == GENERATED
-        else "The paper does not say which of these perplexities it prints."
+        else "The paper prints perplexities, {}; it does not say of what.".format(
+            ", ".join(str(Number(one)) for one in paper.TABLE3.values())
+        )
     ),
 )
 
@@ -99,7 +102,7 @@ def say_guess(results: Results, models: Iterable[ModelEntry]) -> str:
     chance = math.exp(tokens.count / passages.value * math.log(vocabulary))
     means = {model: results.statistic(model, LAST_WORD).mean for model in models}
     names = [write_label(model) for model, mean in means.items() if mean and mean >= chance]
-    guess = f"a uniform guess among all tokens, which has {Number(chance)}"
+    guess = f"a uniform guess among all tokens, which has {Number(math.log(chance))} nats"
     return f"No better than {guess}: {', '.join(names)}." if names else ""
 
 

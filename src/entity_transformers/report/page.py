@@ -1,6 +1,5 @@
 """The report of a study: README.md, which a repository's page shows without anything being built,
-and the same with a few documents token by token as one self-contained HTML page; and the few
-numbers of each model that DVC shows.
+and the same with a few documents token by token as one self-contained HTML page.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from entity_transformers.report import lambada, ner, perplexity, similarity
 from entity_transformers.report.catalogue import Section
 from entity_transformers.report.claims import write_headline
 from entity_transformers.report.figures import choose_lead
-from entity_transformers.report.frame import at
 from entity_transformers.report.results import Results, has_entities, write_label
 from entity_transformers.report.table import Table, is_numeric, is_paper, render_markdown
 
@@ -40,7 +37,9 @@ def write_readme(results: Results, sections: Sequence[Section]) -> str:
         for table in section.tables.values():
             shown = replace(table, title=table.title if table.name != "claims" else "")
             text = render_markdown(shown, level=3)
-            folded = f"<details><summary>{len(table.rows)} rows</summary>\n\n{text}\n</details>"
+            # GitHub needs no attribute, mkdocs takes no Markdown in a tag without it
+            head = f"<details markdown><summary>{len(table.rows)} rows</summary>"
+            folded = f"{head}\n\n{text}\n</details>"
             parts.append(folded if len(table.rows) > ROWS else text)
     parts.append("Every number is in [measures.csv](measures.csv).")
     return "\n\n".join(part.strip() for part in parts) + "\n"
@@ -116,26 +115,3 @@ def say_missing(results: Results) -> str:
             if 0 < len(seeds) < len(results.seeds):
                 missing.append(f"Not done: step {step} of {write_label(model)}, seeds {seeds}.")
     return " ".join(missing)
-
-
-def summarise_models(results: Results) -> dict[str, dict[str, float]]:
-    """By model, means over its seeds of what was measured, to six digits: nats per token on dev of
-    the weights kept; perplexity per token on test (else the first split scored), with the labels
-    that the model is given; last-word perplexity on LAMBADA; similarity of an entity's mentions of
-    the first group, words alone; strict span F1 on test.
-    """
-    split, group = perplexity.class_split(results) or "", next(iter(results.groups), "")
-    found = {}
-    for model in results.trained:
-        given = "on" if has_entities(model) else "off"
-        keys = {
-            "dev_loss": at("lm", "best_loss", "dev"),
-            "perplexity": perplexity.at(split, given, "perplexity"),
-            "lambada_perplexity": lambada.LAST_WORD,
-            "mention_similarity": similarity.at(group, "words", given, "mention_similarity"),
-        }
-        means = {name: results.statistic(model, key).mean for name, key in keys.items()}
-        means["ner_f1"] = ner.average(results, model, ner.F1).mean
-        known = {name: mean for name, mean in means.items() if mean is not None}
-        found[model.name] = {name: float(f"{mean:.6g}") for name, mean in known.items()}
-    return found

@@ -226,6 +226,51 @@ CONTROLS = Pivot(
 )
 
 
+def _list_others(results: Results, _: Place) -> Iterator[Line]:
+    """Further models of a study of the paper's two: against the baseline, then against each before
+    them that was trained in the same way.
+    """
+    split = intervals.judged_split(results) or ""
+    others = [entry for entry in results.trained if entry.role == "other" and results.paper]
+    for place, ours in enumerate(others):
+        alike = [one for one in others[:place] if _trained_alike(one, ours)]
+        for theirs in (results.baseline, *alike):
+            sides = [
+                (one, intervals.loss(split, "on" if one and has_entities(one) else "off"))
+                for one in (ours, theirs)
+            ]
+            if (gap := intervals.compare(results, sides[0], sides[1])) is not None:
+                yield (
+                    (write_label(ours), write_label(theirs) if theirs else MISSING),
+                    {"found": gap},
+                )
+
+
+def _trained_alike(one: ModelEntry, other: ModelEntry) -> bool:
+    """Do all values agree that both kinds have?"""
+    first, second = (entry.lm.model_dump() for entry in (one, other))
+    return all(first[name] == second[name] for name in first.keys() & second.keys())
+
+
+OTHERS = Pivot(
+    name="others",
+    title=lambda results: (
+        f"Further models against the baseline ({intervals.judged_split(results)})"
+    ),
+    step=STEP,
+    rows=(Axis(("Model", "Minus"), _list_others),),
+    columns=(
+        *CONTROLS.columns[:-1],
+        Measure("Verdict", cell=lambda _, row: intervals.name_difference(row["found"].interval)),
+    ),
+    measures=(
+        "The difference in loss, the first less the second, in nats per token, each with the"
+        " entities that it is given; below them those that were trained in the same way."
+    ),
+    note=INTERVAL,
+)
+
+
 def has_mentions(results: Results, split: str) -> bool:
     """Has the split gold mentions? Else every token of it would be outside of them."""
     return any(
@@ -411,7 +456,7 @@ PARTS = (
     Part(
         STEP,
         "Perplexity",
-        (TABLE2, CONTROLS, BY_CLASS),
+        (TABLE2, CONTROLS, OTHERS, BY_CLASS),
         {"differences": draw_differences, "perplexity_by_class": draw_classes},
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),

@@ -194,10 +194,12 @@ else:
 
 
 def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:
-    """The study of a file, ``params.yaml`` or ``studies/NAME.yaml``, with ``overrides`` (values by
-    SECTION.KEY) put over it. Anything wrong with it, or with the studies whose weights or encoder
-    it names, raises ParamsError with file, key and value.
+    """The study of a file, ``params.yaml`` or ``studies/NAME.yaml``, or of a name, with
+    ``overrides`` (values by SECTION.KEY) put over it. Anything wrong with it, or with the
+    studies whose weights or encoder it names, raises ParamsError with file, key and value.
     """
+    if str(path) == path.stem and not path.exists():
+        path = find_study(path.name)
     values = read_study(path)
     override(values, overrides or {}, path)
     params = parse({**values, "name": find_name(path)}, str(path))

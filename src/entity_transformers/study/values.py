@@ -77,6 +77,11 @@ def read_study(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     if path.name == FILE:
         return values
     base = values.pop("base", PAPER)
+    sections = (values.get("corpus"), values.get("report"))
+    corpus, report = (one if isinstance(one, dict) else {} for one in sections)
+    if corpus.get("path") is not None and isinstance(values.get("report", {}), dict):
+        # a corpus of one's own is not judged by the paper's claims, unless its study says so
+        values["report"] = {"paper": False, **report}
     if not isinstance(base, str):
         raise ParamsError(f"{path}: base: {base!r}, expected the name of another study")
     below = find_study(base, path, f"{path}: base: ")

@@ -90,7 +90,7 @@ def names() -> tuple[str, ...]:
 def find_reader(format: str) -> Reader:
     """The reader of a format. CorpusError for an unknown one."""
     if format not in registry():
-        raise CorpusError(f"corpus.format is {format!r}, expected one of {', '.join(registry())}")
+        raise CorpusError(f"format {format!r}, expected one of {', '.join(registry())}")
     return registry()[format]
 
 
