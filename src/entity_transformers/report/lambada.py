@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
@@ -53,6 +53,17 @@ def _printed(results: Results, place: Place) -> Cell:
     return Number(printed and math.log(printed), 4)
 
 
+def _say(results: Results) -> Iterator[str]:
+    """The sentences below the table, of what it has."""
+    yield "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity."
+    measured = results.measured(STEP)
+    if results.proposed in measured and results.baseline in measured:
+        yield f"The last row is {write_minus(results)}, with {LEVEL:.0%} intervals over passages"
+        yield "and seeds."
+    if guess := say_guess(results, measured):
+        yield guess
+
+
 TABLE3 = Pivot(
     name="table3",
     title=lambda results: (
@@ -73,11 +84,7 @@ TABLE3 = Pivot(
         Measure("Truncated", "truncated", 0, place={"entities": ""}),
     ),
     measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
-    note=lambda results: (
-        "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity. The last"
-        f" row is {write_minus(results)}, with {LEVEL:.0%} intervals over passages and seeds."
-        f" {say_guess(results, results.measured(STEP))}"
-    ).rstrip(),
+    note=lambda results: " ".join(_say(results)),
     paper_note=lambda results: (
         "The paper's numbers are of LAMBADA, these passages are generated."
         if results.passages == GENERATED
