@@ -80,7 +80,9 @@ def serve_one(connection: socket.socket) -> None:
             os.dup2(file, number)
         for file in (*files, connection.detach()):
             os.close(file)
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        # the server's own may have been a file where this is a pipe, in which nobody can seek
+        how = {"encoding": sys.stdout.encoding, "errors": sys.stdout.errors}
+        sys.stdout = os.fdopen(1, "w", 1, closefd=False, **how)
         status = 1
         try:
             status = run_command(asked)

@@ -124,6 +124,22 @@ def test_it_prints_and_ends_as_a_process_of_its_own(
     assert len({(one.returncode, one.stdout, one.stderr) for one in done}) == 1
 
 
+def test_a_command_writes_to_a_pipe_where_the_server_wrote_to_a_file(tmp_path: Path) -> None:
+    piped = f"set -o pipefail; {COMMAND} steps | cat"
+    with (tmp_path / "out").open("w") as file:
+        done = subprocess.run(
+            [*FORKS, "bash", "-c", piped],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            stdout=file,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=LIMIT,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "perplexity" in (tmp_path / "out").read_text()
+
+
 def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
     """Its socket is nobody's then, where a command would wait for an answer."""
     waits = ["sh", "-c", f"echo begun; read line; exec '{COMMAND}' --version"]
