@@ -46,7 +46,7 @@ class Kind:
 
     name: str  # its key in params.yaml
     label: str  # how tables write it
-    year: int  # of the paper that it is after
+    year: int  # of the paper that it is after; of SmolLM2 and MiniLM where others have trained it
     era: str  # one of `ERAS`: by era, then year, rows stand where a study compares systems
     params: type[Section]  # an `LmParams`; of a static kind its own parameters alone
     can: frozenset[str]  # keys of `CAPABILITIES`; a step runs where all that it needs are there
@@ -103,10 +103,10 @@ KINDS = {kind.name: kind for kind in (
     Kind("lstm", "LSTM", 2014, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm"),
     Kind("ngram", "n-gram", 1991, "counts", p.NGramParams, frozenset({"causal", "state", "counts"}),
          f"{MODELS}.ngram"),
-    Kind("pretrained", "Pretrained", 2018, "transformer", p.PretrainedParams,
+    Kind("pretrained", "Pretrained", 2025, "transformer", p.PretrainedParams,
          frozenset({"encode", "causal", "attend", "layers", "pretrained"}),
          f"{MODELS}.pretrained"),
-    Kind("pretrained-encoder", "Pretrained encoder", 2019, "transformer", p.PretrainedParams,
+    Kind("pretrained-encoder", "Pretrained encoder", 2020, "transformer", p.PretrainedParams,
          frozenset({"encode", "layers", "pretrained", "own-tokens"}),
          f"{MODELS}.pretrained"),
     Kind("pretrained-entities", "Pretrained E.T.", 2020, "memory", p.PretrainedEParams,
