@@ -44,7 +44,7 @@ def make(told: float, lagged: float) -> Results:
 @pytest.mark.parametrize(
     ("told", "lagged", "learnt", "said"),
     [
-        (3.499, 3.47, False, "it has not learnt to use labels, so no verdict on them is given"),
+        (3.499, 3.47, False, "It has not learnt to use labels, so no verdict on them is given"),
         (3.40, 3.4897, True, "(equivalent, margin 0.005)"),
         (3.40, 3.47, True, "(better)"),
         (3.40, 3.51, True, "(worse)"),

@@ -113,14 +113,19 @@ def say_adapters(results: Results) -> tuple[str, ...]:
         return ()
     told = subtract(results, NAMES["next"], NAMES["none"])
     assert told is not None
-    control = f"Told the entity of the next token, entity attention gains {told.number()}"
+    control = (
+        f"Told the entity of the next token, less the same without labels: {told.number()} nats"
+    )
     if not learnt:
-        return (f"{control}: it has not learnt to use labels, so no verdict on them is given.",)
+        return (f"{control}. It has not learnt to use labels, so no verdict on them is given.",)
     gap = subtract(results, NAMES["lagged"], "LoRA")
     if gap is None:
-        return (f"{control}: it has learnt to use labels.",)
+        return (f"{control}, so it can use labels.",)
     verdict = name_difference(gap.interval, EQUIVALENT)
-    return (f"{control}. With labels after each mention, less LoRA: {gap.number()} ({verdict}).",)
+    return (
+        f"{control}, so it can use labels. With gold labels after each mention, less LoRA:"
+        f" {gap.number()} nats ({verdict}).",
+    )
 
 
 PARTS = (

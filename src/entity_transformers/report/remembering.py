@@ -293,7 +293,8 @@ def build_contrasts(results: Results, step: str) -> Table:
         p = next(adjusted) if _is_decided(one, ours) else None
         rows.append((
             one.name, ours.text, Number(one.window, 0), Number(one.budget, 0), ours.name,
-            theirs.name, gap.number, MISSING if unseen is None else unseen.number,
+            theirs.name, gap.number,
+            MISSING if unseen is None or unseen.units == gap.units else unseen.number,
             MISSING if far is None else far.number,
             MISSING if p is None else Number(p, 4), _decide(one, gap, p),
         ))  # fmt: skip
@@ -307,8 +308,8 @@ def build_contrasts(results: Results, step: str) -> Table:
         rows=tuple(rows),
         measures="What studies/remembering.md, written before any score, asks of these numbers.",
         note=(
-            "Nats per token, less is better. Unseen texts: without the four novels whose scores"
-            " were seen before the study was run. Far mentions: later mentions whose entity was"
+            "Nats per token, less is better. Unseen texts: without the novels whose scores were"
+            " seen before the plan's study was run, if it has any. Far mentions: later mentions whose entity was"
             " mentioned last before the window. p: of sign flips, adjusted over the decided rows of"
             f" this table. Equivalent: within {EQUIVALENT} by two one-sided tests."
         ),
