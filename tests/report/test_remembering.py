@@ -102,6 +102,7 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
 
 def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     table = build_contrasts(results, "kept_cache")
+    assert {str(row[7]) for row in table.rows} == {"–"}  # no novel of which scores were seen
     verdicts = {(row[0], str(row[2]), row[5]): row[-1] for row in table.rows}
     assert verdicts["P1", "256", "recent"] == "supported"
     assert verdicts["P2", "256", "mentions (random spans)"] == "not supported"  # by 0.005 alone

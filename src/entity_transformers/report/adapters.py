@@ -114,7 +114,8 @@ def say_adapters(results: Results) -> tuple[str, ...]:
     told = subtract(results, NAMES["next"], NAMES["none"])
     assert told is not None
     control = (
-        f"Told the entity of the next token, less the same without labels: {told.number()} nats"
+        "Told the entity of the next token, entity attention differs from the same without labels"
+        f" by {told.number()} nats per token"
     )
     if not learnt:
         return (f"{control}. It has not learnt to use labels, so no verdict on them is given.",)
@@ -123,8 +124,8 @@ def say_adapters(results: Results) -> tuple[str, ...]:
         return (f"{control}, so it can use labels.",)
     verdict = name_difference(gap.interval, EQUIVALENT)
     return (
-        f"{control}, so it can use labels. With gold labels after each mention, less LoRA:"
-        f" {gap.number()} nats ({verdict}).",
+        f"{control}, so it can use labels. With gold labels after each mention it differs from LoRA"
+        f" by {gap.number()} ({verdict}).",
     )
 
 
