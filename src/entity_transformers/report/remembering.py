@@ -310,7 +310,8 @@ def build_contrasts(results: Results, step: str) -> Table:
         note=(
             "Nats per token, less is better. Unseen texts: without the novels whose scores were"
             " seen before the plan's study was run, if it has any. Far mentions: later mentions"
-            " whose entity was mentioned last before the window. p: of sign flips, adjusted over the decided rows of"
+            " whose entity was mentioned last before the window. p: of sign flips,"
+            " adjusted over the decided rows of"
             f" this table. Equivalent: within {EQUIVALENT} by two one-sided tests."
         ),
     )  # fmt: skip
