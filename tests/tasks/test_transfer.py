@@ -280,6 +280,20 @@ def test_examples_may_be_given_by_task() -> None:
         parse(values, "params.yaml")
 
 
+def test_entities_are_given_to_models_whose_states_they_change() -> None:
+    values = yaml.safe_load((ROOT / "params.yaml").read_text())
+    kinds = ("gpt2", "gpt2e", "gpt2-pointer")
+    values["models"] = {kind: {"kind": kind, "labels": "gold"} for kind in kinds[1:]}
+    values["models"]["gpt2"] = {"kind": "gpt2"}
+    values["transfer"]["variants"] = {"full": {}, "chains": {"entities": "on"}}
+    params = parse(values, "params.yaml")
+    found = {
+        kind: list(params.transfer.list_variants(params.model(kind), "winogrande"))
+        for kind in kinds
+    }
+    assert found == {"gpt2": ["full"], "gpt2e": ["full", "chains"], "gpt2-pointer": ["full"]}
+
+
 SISTERS = [
     Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
             (36, 37)),

@@ -117,13 +117,15 @@ class TransferParams(Recipe):
         """The trainings of one model on a task, by name: none that differs in what its kind has
         not, entities or the auxiliary loss.
         """
+        # A pointer copies at the output: the states that a task's head reads know no entities.
+        reads_entities = entry.can({"entities"}) and entry.kind.name != "gpt2-pointer"
         recipes = {name: self.recipe(name).on(task) for name in self.variants}
         return {
             name: fit(recipe, entry)
             for name, recipe in recipes.items()
             if entry.name in self.variants[name].get("models", [entry.name])
             and task in self.variants[name].get("tasks", [task])
-            and (recipe.entities == "off" or entry.can({"entities"}))
+            and (recipe.entities == "off" or reads_entities)
             and ("auxiliary_weight" not in self.variants[name] or entry.can({"causal"}))
         }
 
