@@ -5,7 +5,8 @@ Every side scores the same tokens with the same weights, and what it finds has t
 1e-3 nats before anything is timed. The loop reads a document's windows one by one and computes the
 loss of their logits, as transformers' own recipe for perplexity does. The harness scores last words
 of passages by its `hf` model, in batches of as many; without it (pip install lm-eval) its rows are
-left out with a sentence.
+left out with a sentence. Last, a long document is read with and without a continuous cache of 4,096
+entries beside the window.
 
     python benchmarks/reading.py
 """
@@ -26,8 +27,10 @@ from training import draw_lengths, make_corpus
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.pretrained import PretrainedLM
 from entity_transformers.models.weights import SMOLLM2, find_tokenizer, find_weights
+from entity_transformers.tasks.cache import read_documents, recall_targets
 from entity_transformers.tasks.lambada import Passage, encode_passages, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -108,6 +111,26 @@ def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: i
     report.speeds(times, dict.fromkeys(sides, tokens), [(*sides, 1.5)])  # type: ignore[arg-type]
 
 
+def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
+    """A document of 9,000 tokens, beside 4,096 entries for more than half of it."""
+    corpus = give(make_corpus([9000], model.output_weight.shape[0]), "none")
+
+    def read(entries: int) -> np.ndarray:
+        how = {"window": WINDOW, "stride": WINDOW, "batch": BATCH}
+        ((states, targets),) = read_documents(model, corpus, **how)
+        nats = compute_token_losses(model, states, targets)
+        if not entries:
+            return nats
+        cached = recall_targets(states, targets, (entries,), (15.0,))[0, 0]
+        return -np.log(0.9 * np.exp(-nats) + 0.1 * cached)
+
+    name = f"a long document, {str(model.output_weight.dtype)[6:]}"
+    sides: Sides = {f"{name}: 4,096 entries": lambda: read(4096), f"{name}: alone": lambda: read(0)}
+    times = interleave(sides, rounds, warm_up=False)
+    pairs = [(*sides, 0.85)]
+    report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), pairs)  # type: ignore[arg-type]
+
+
 def main() -> None:
     """Measure and print."""
     options = make_parser(__doc__, __file__, rounds=3, documents=12).parse_args()
@@ -121,6 +144,7 @@ def main() -> None:
         compare_windows(report, model, options.rounds, options.documents)
         if dtype is torch.float32:
             compare_harness(report, model, folder, options.rounds)
+        compare_cache(report, model, options.rounds)
     report.write()
 
 

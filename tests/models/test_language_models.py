@@ -19,7 +19,7 @@ from trainings import assert_close, assert_resumes, gradients, make_training
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from entity_transformers.kinds import KINDS, KindError
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel, measure_losses
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model, load_model
 from entity_transformers.tasks.held_out import measure_held_out
@@ -194,6 +194,22 @@ def test_nats_and_guesses_are_those_of_the_output_weight(model: LanguageModel) -
     torch.testing.assert_close(nats, expected)
     assert (nats.dtype, nats[:, -1].tolist()) == (torch.float32, [0.0] * ROWS)
     assert torch.equal(model.guess(hidden), logits.argmax(-1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_losses_of_a_large_vocabulary_are_those_of_all_logits_at_once(dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    states = torch.randn(7, 16).to(dtype).requires_grad_()
+    weight = torch.randn(9001, 16).to(dtype)
+    targets = torch.tensor([0, 2047, 2048, 8191, 9000, IGNORED, 5000])
+    logits = (states @ weight.T).float()
+    expected = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+    losses = measure_losses(states, weight, targets)
+    torch.testing.assert_close(losses, expected)
+    (wanted,) = torch.autograd.grad(expected.sum(), states)
+    found = torch.autograd.grad(losses.sum(), states)[0]
+    coarse = 1e-5 if dtype is torch.float32 else 1e-2
+    torch.testing.assert_close(found, wanted, rtol=coarse, atol=coarse)
 
 
 LENGTHS = [[3, 5], [8], [1, 1, 6]]

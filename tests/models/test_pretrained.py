@@ -19,9 +19,11 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
 )
+from written import write_documents
 
+from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.encode.words import embed_words_in_context
+from entity_transformers.encode.words import begin_sequences, embed_words, embed_words_in_context
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import (
@@ -150,6 +152,53 @@ def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
     assert found.any(1).all()
     np.testing.assert_array_equal(found[4], found[3])
     assert not np.array_equal(found[5], found[3])
+
+
+def test_what_a_pretrained_model_reads_begins_with_the_border_of_documents() -> None:
+    """What stands first is where attention rests in large models, and not a word's vector."""
+    documents = write_documents(3, longest=30, mentions=2)
+    tokenizer = learn_tokenizer(documents, 300, "natural")
+    corpus = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+    config = GPT2Config(
+        vocab_size=tokenizer.get_vocab_size(), n_embd=16, n_layer=2, n_head=2, n_positions=64,
+        initializer_range=0.3,
+    )  # fmt: skip
+    model = PretrainedLM(GPT2LMHeadModel(config).eval())
+    end, how = int(corpus.tokens[0]), {"window": 64, "batch": 2}
+
+    def read(ids: list[int]) -> np.ndarray:
+        with torch.no_grad():
+            hidden, _ = model.encode(Batch(torch.tensor([[end, *ids]])), model.start(1))
+        return hidden[0, 1:].numpy()
+
+    words = ["a", "harbourwalked"]
+    found = embed_words(model, words, tokenizer, **how)
+    expected = [read(tokenizer.encode(f" {word}").ids)[-1] for word in words]
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+
+    found, at = embed_words_in_context(model, documents, corpus, context="sentence", **how), 0
+    for d, document in enumerate(documents):
+        tokens, places = corpus.tokens[corpus.document(d)], corpus.words[corpus.document(d)]
+        for span in document.sentences():
+            inside = np.flatnonzero((places >= span.start) & (places < span.stop))
+            hidden = read(tokens[inside].tolist())
+            for word in span:
+                own = hidden[places[inside] == word][-1]
+                np.testing.assert_allclose(found[at], own, rtol=2e-3, atol=2e-3)
+                at += 1
+    assert at == len(found)
+
+
+def test_a_border_is_put_before_each_part_of_a_sequence_that_has_none() -> None:
+    tokens, bounds = np.array([9, 1, 2, 3, 4, 5, 6]), np.array([0, 4, 7])
+    empty = begin_sequences(tokens, np.arange(7), np.array([0, 0, 4, 7, 7]), end=9, window=8)
+    assert empty[2].tolist() == [0, 0, 4, 8, 8]
+    found = begin_sequences(tokens, np.arange(7), bounds, end=9, window=4)
+    assert [part.tolist() for part in found] == [
+        [9, 1, 2, 9, 3, 9, 4, 5, 6],
+        [0, 1, 2, -1, 3, -1, 4, 5, 6],
+        [0, 3, 5, 9],
+    ]
 
 
 def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus, spelled_out
+from entity_transformers.corpus.alignment import QUOTES, AlignedCorpus, find_end, spelled_out
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.reader import batch_by_length, gather, lay_out
 from entity_transformers.logs import log_progress
@@ -89,6 +89,22 @@ def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
     return np.concatenate([*parts, bounds[-1:]])
 
 
+def begin_sequences(
+    tokens: np.ndarray, slots: np.ndarray, bounds: np.ndarray, end: int, window: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The tokens [N] and slots [N] of sequences, and their bounds, with ``end`` before each that
+    does not begin with it; those longer than ``window`` are cut.
+
+    Large models turn whatever token stands first into a place to rest attention on, whose state
+    says nothing of the token ("attention sinks", Xiao et al., 2023).
+    """
+    bounds = cut_long(bounds, window - 1)
+    bare = bounds[:-1][np.diff(bounds) > 0]
+    bare = bare[tokens[bare] != end]
+    begun = bounds + np.searchsorted(bare, bounds)
+    return np.insert(tokens, bare, end), np.insert(slots, bare, -1), begun
+
+
 def index_words(
     splits: Mapping[str, Iterable[Document]], vocabulary: dict[str, int]
 ) -> Iterator[tuple[str, np.ndarray]]:
@@ -142,7 +158,11 @@ def embed_words(
         ids = [one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
     flat, lengths = np.array(list(itertools.chain(*ids)), np.int32), list(map(len, ids))
     slots = np.repeat(np.arange(len(words)), lengths)
-    bounds = cut_long(np.cumsum([0, *lengths]), window)
+    bounds = np.cumsum([0, *lengths])
+    if model.can("pretrained"):
+        flat, slots, bounds = begin_sequences(flat, slots, bounds, find_end(tokenizer), window)
+    else:
+        bounds = cut_long(bounds, window)
     if given is not None:
         given = given[slots[bounds[:-1]]]
     return embed_sequences(model, flat, bounds, slots, len(words), batch=batch, given=given)
@@ -161,16 +181,21 @@ def embed_words_in_context(
     width].
 
     A sentence is read alone; a document starts with ``<|endoftext|>`` and is read in consecutive
-    windows, as in training. A word without a token of its own has the vector of the word before it,
-    whose token it shares.
+    windows, as in training. A pretrained model reads ``<|endoftext|>``, or its [CLS], before
+    either. A word without a token of its own has the vector of the word before it, whose token it
+    shares.
     """
     check_same(documents, corpus)
     sizes = np.array([len(document.words) for document in documents], np.int64)
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
     slots = np.where(corpus.words >= 0, corpus.words + base, -1)
     bounds = corpus.offsets if context == "document" else _sentence_bounds(documents, corpus)
-    parts, count = cut_long(bounds, window), int(sizes.sum())
-    vectors = embed_sequences(model, corpus.tokens, parts, slots, count, batch=batch)
+    tokens, count = corpus.tokens, int(sizes.sum())
+    if model.can("pretrained"):
+        tokens, slots, parts = begin_sequences(tokens, slots, bounds, int(tokens[0]), window)
+    else:
+        parts = cut_long(bounds, window)
+    vectors = embed_sequences(model, tokens, parts, slots, count, batch=batch)
     for word in np.setdiff1d(np.arange(count), slots):
         vectors[word] = vectors[word - 1]
     return vectors

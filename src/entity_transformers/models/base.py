@@ -24,6 +24,29 @@ from entity_transformers.kinds import Kind, ModelEntry
 
 IGNORED = -100
 CHUNK = 2048
+BLOCK = {"cpu": 2048}
+"""Words of a vocabulary whose logits are made at once, so that a CPU's cache holds them; elsewhere,
+and of vocabularies below four blocks, all of them.
+"""
+
+
+def measure_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """Negative log-likelihood in nats, float32 [N], of targets [N] under the logits
+    states [N, W] @ weight [V, W].T, block by block of the vocabulary; 0 where a target is -100.
+    """
+    size = BLOCK.get(weight.device.type, len(weight))
+    if len(weight) <= 4 * size:
+        logits = (states @ weight.T).float()
+        return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+    sums, own, first = [], torch.zeros(len(targets), device=weight.device), 0
+    for block in weight.split(size):
+        logits = (states @ block.T).float()
+        sums.append(logits.logsumexp(-1))
+        place = targets - first
+        found = logits.gather(-1, place.clamp(0, len(block) - 1)[:, None])[:, 0]
+        own = torch.where((place >= 0) & (place < len(block)), found, own)
+        first += len(block)
+    return torch.where(targets == IGNORED, 0.0, torch.stack(sums, -1).logsumexp(-1) - own)
 
 
 @dataclass(frozen=True)
@@ -188,13 +211,15 @@ class LanguageModel(ABC):
             targets.reshape(-1).split(CHUNK),
             strict=True,
         )
-        losses = [
-            functional.cross_entropy(
-                self.logits(states).float(), wanted, ignore_index=IGNORED, reduction="none"
-            )
-            for states, wanted in parts
-        ]
+        losses = [self.score(states, wanted) for states, wanted in parts]
         return torch.cat(losses).view(targets.shape)
+
+    def score(self, states: Tensor, targets: Tensor) -> Tensor:
+        """The same of hidden states [N, W] and targets [N], all at once. A kind that overrides
+        `logits` overrides this as well.
+        """
+        weight = self.output_weight
+        return measure_losses(states.to(weight.dtype), weight, targets)
 
     def draw(self, window: Window, params: Any, generator: np.random.Generator) -> Window:
         """What training shows of a window, its targets -100 where nothing is predicted: for an

@@ -54,6 +54,10 @@ class BERT(Pretrained):
         """Of the tokens in the place of hidden states."""
         return self.module.cls.predictions(hidden)
 
+    def score(self, states: Tensor, targets: Tensor) -> Tensor:
+        logits = self.logits(states).float()
+        return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
         chosen = choose(~window.begins, params.mask_rate, generator)
         shown = corrupt(
