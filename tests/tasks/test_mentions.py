@@ -12,15 +12,13 @@ from tiny import lively_model, tiny_corpus, tiny_entry
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.tasks import cache
+from entity_transformers.tasks.cache import read_document, read_scores
 from entity_transformers.tasks.mentions import (
     FAR,
     count_entities,
     group_split,
     list_rows,
     name_condition,
-    read_document,
-    read_scores,
 )
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -42,15 +40,6 @@ def test_without_a_cache_it_is_what_perplexity_scores(kind: str, layer: str) -> 
     expected = predicted(corpus, score_corpus(model, corpus, batch=2, **HOW))
     np.testing.assert_allclose(-np.log(scores.model), expected, rtol=1e-5, atol=1e-5)
     assert scores.lengths.tolist() == (np.diff(corpus.offsets) - 1).tolist()
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
-def test_without_labels_its_caches_are_those_of_step_cache(kind: str) -> None:
-    model, corpus = lively_model(kind), give(tiny_corpus(4, seed=3), "none")
-    ours = read_scores(model, corpus, sizes=SIZES, **HOW)
-    theirs = cache.read_scores(model, corpus, sizes=SIZES, batch=1, **HOW)
-    np.testing.assert_allclose(ours.model, theirs.model, rtol=1e-6)
-    np.testing.assert_array_equal(ours.cache, theirs.cache)
 
 
 def test_a_cache_around_a_pointer_compares_states_not_what_may_be_copied() -> None:

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.models.base import LanguageModel
 
@@ -88,41 +87,36 @@ class Cached:
 
 @torch.inference_mode()
 def read_scores(
-    model: LanguageModel,
-    corpus: AlignedCorpus,
-    *,
-    sizes: Sequence[int],
-    window: int,
-    stride: int,
-    batch: int,
+    model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
 ) -> CacheScores:
-    """Probabilities of every token but the leading ``<|endoftext|>``, without labels; windows and
-    errors as of `read_windows`. The cache begins anew with each document.
+    """What the model and caches of ``sizes`` give to every token but the leading ``<|endoftext|>``,
+    with the split's labels; windows and errors as of `read_windows`. A cache compares states, and
+    begins anew with each document.
     """
-    documents = read_documents(
-        model, give(corpus, "none"), window=window, stride=stride, batch=batch
-    )
+    texts = [corpus.part(slice(d, d + 1)) for d in range(len(corpus))]
+    read = (read_document(model, text, window=window, stride=stride) for text in texts)
     parts = (
-        (compute_token_losses(model, states, targets), recall_targets(states, targets, sizes))
-        for states, targets in documents
+        (nats, recall_targets(states, text.tokens[1:], sizes))
+        for text, (states, nats) in zip(texts, read, strict=True)
     )
     return CacheScores.collect(parts, np.diff(corpus.offsets) - 1, len(sizes))
 
 
-def read_documents(
-    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
-) -> Iterator[tuple[Tensor, np.ndarray]]:
-    """The state before each predicted token [T, W] and those tokens [T], document by document, with
-    the split's labels.
+def read_document(
+    model: LanguageModel, text: AlignedCorpus, *, window: int, stride: int
+) -> tuple[Tensor, np.ndarray]:
+    """The state before each predicted token of a split of one document [T, W], and the nats of
+    those tokens float32 [T], with the split's labels.
     """
-    for d in range(len(corpus)):
-        place = corpus.document(d)
-        alone = corpus.part(slice(d, d + 1))
-        states = torch.zeros(place.stop - place.start, model.width, device=model.device)
-        for reading in read_windows(model, alone, window=window, stride=stride, batch=batch):
-            valid = torch.from_numpy(reading.valid).to(model.device)
-            states[torch.from_numpy(reading.where[reading.valid])] = reading.hidden[valid].float()
-        yield states[:-1], corpus.tokens[place][1:]
+    length = len(text.tokens) - 1
+    states = torch.zeros(length, model.width, device=model.device)
+    nats = np.zeros(length, np.float32)
+    for reading in read_windows(model, text, window=window, stride=stride, batch=1):
+        where, hidden = reading.where[0], reading.hidden[0]
+        where, hidden = where[where < length], hidden[torch.from_numpy(where < length)]
+        states[torch.from_numpy(where)] = hidden[:, : model.width].float()
+        nats[where] = compute_token_losses(model, hidden, text.tokens[where + 1])
+    return states, nats
 
 
 def recall_targets(
