@@ -38,7 +38,6 @@ SWITCHES: list[dict[str, Any]] = [
     {"memory_gradient_windows": 2},
     {"memory_life": "epochs"},
     {"gradient_checkpointing": True},
-    {"accumulation": 2},
 ]
 CLOSE = {"rtol": 1e-3, "atol": 1e-5}
 

@@ -54,8 +54,6 @@ class LmParams(Section):
     """optimizer steps"""
     documents_per_step: Size
     """documents side by side, each with its own memory"""
-    accumulation: Size
-    """forward passes that a process's share of documents_per_step is divided into"""
     learning_rate: Positive
     """peak learning rate of AdamW"""
     schedule: Literal["constant", "cosine"]
@@ -89,17 +87,7 @@ class LmParams(Section):
         yield from super().problems()
         if self.width % self.heads:
             yield f"width {self.width} is not divisible by heads {self.heads}"
-        if self.documents_per_step % self.accumulation:
-            yield (
-                f"documents_per_step {self.documents_per_step} is not divisible by accumulation"
-                f" {self.accumulation}"
-            )
         graphs = self.compile == "reduce-overhead"
-        if graphs and self.accumulation > 1:
-            yield (
-                "compile reduce-overhead loses gradients with accumulation"
-                f" {self.accumulation}: set it to default, or accumulation to 1"
-            )
         if graphs and self.gradient_checkpointing and self.memory_gradient_windows:
             yield (
                 "compile reduce-overhead loses gradients where windows are recomputed"

@@ -115,7 +115,7 @@ def recall(run: Run) -> Rows:
     for name in ("entities", "windows", "values", "names", "window", "vocabulary"):
         yield {"measure": name, "value": getattr(task, name)}
     yield from score_training(training, section)
-    machine = {"device": str(device), "processes": 1, "threads": run.params.run.threads}
+    machine = {"device": str(device), "threads": run.params.run.threads}
     seconds = {
         "seconds_per_step": training.progress.median_step_seconds,
         "windows_per_step": training.windows_per_step,

@@ -9,7 +9,7 @@ from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.streams import OwnLosses, count_targets, show_window
+from entity_transformers.train.streams import count_targets, show_window, sum_own_losses
 
 SEED = 0
 
@@ -31,12 +31,11 @@ def mean_objective(model: LanguageModel, corpus: AlignedCorpus, params: LmParams
     Windows and draws are the same at every call, whatever the seed of the run is.
     """
     tokens = len(corpus.tokens) - len(corpus)
-    streams = params.documents_per_step // params.accumulation
+    streams = params.documents_per_step
     if not tokens:
         return 0.0
     count = max(1, round(tokens / (streams * params.window)))
     plan = WindowPlan(corpus, streams=streams, window=params.window, windows=count, seed=SEED)
     windows = [show_window(model, plan, index, params, SEED) for index in range(count)]
-    start = model.start(streams, plan.rows)
-    loss, _, _ = OwnLosses(model, params)(windows, slice(None), start)
+    loss, _ = sum_own_losses(model, windows, model.start(streams, plan.rows), params)
     return loss.item() / max(1, sum(map(count_targets, windows)))

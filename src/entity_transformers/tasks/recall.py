@@ -61,7 +61,6 @@ def resolve_entry(
         "memory_gradient_windows": 0,
         "steps": steps,
         "documents_per_step": params.documents_per_step,
-        "accumulation": 1,
         "learning_rate": params.learning_rate,
         "schedule": "cosine",
         "warmup_steps": int(steps * params.warmup),
