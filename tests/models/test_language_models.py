@@ -22,7 +22,7 @@ from entity_transformers.kinds import KINDS, KindError
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.registry import build_model, load_model
-from entity_transformers.tasks.held_out import measure_held_out
+from entity_transformers.train.entry import measure_held_out
 
 ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4
 LANGUAGE = {name: kind for name, kind in KINDS.items() if "windows" in kind.can}

@@ -6,7 +6,7 @@ The text below a parameter describes it in the documentation and on the command 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
@@ -142,6 +142,15 @@ class GPT2AntecedentParams(LmParams):
                 yield f"antecedent_{name} {one} is more than {name}s {most}"
 
 
+def count_entity_attention(params: Any, width: int) -> int:
+    """Numbers of a block's entity attention: 4 projections of width² + width, 5 if values come from
+    hidden states and entities, and where switched on a layer norm of 2 width and a gate of 1.
+    """
+    projections = 5 if params.entity_values == "both" else 4
+    numbers = projections * width * (width + 1)
+    return numbers + 2 * width * params.entity_layer_norm + (params.entity_gate == "zero")
+
+
 class GPT2EParams(LmParams):
     """GPT2E (section 3): GPT-2 with attention over a memory of entities (docs/architecture.md)."""
 
@@ -164,13 +173,8 @@ class GPT2EParams(LmParams):
             yield "entity_gate zero without entity_residual would give a constant output"
 
     def count_extra(self) -> int:
-        """4 projections of width² + width numbers, 5 if values come from hidden states and
-        entities, and where switched on a layer norm of 2 width and a gate of 1.
-        """
-        projections = 5 if self.entity_values == "both" else 4
-        numbers = projections * self.width * (self.width + 1)
-        numbers += 2 * self.width * self.entity_layer_norm + (self.entity_gate == "zero")
-        return numbers + super().count_extra()
+        """Those of its entity attention."""
+        return count_entity_attention(self, self.width) + super().count_extra()
 
 
 class PointerParams(LmParams):
@@ -380,12 +384,6 @@ class PretrainedEParams(Section):
     """AdamW weight decay"""
     clip_norm: NonNegative
     """largest gradient norm; 0: no clipping"""
-
-    def count_numbers(self, width: int) -> int:
-        """Numbers of one block's entity attention, of such a width."""
-        projections = 5 if self.entity_values == "both" else 4
-        numbers = projections * width * (width + 1)
-        return numbers + 2 * width * self.entity_layer_norm + (self.entity_gate == "zero")
 
 
 class StaticParams(Section):

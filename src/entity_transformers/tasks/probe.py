@@ -26,7 +26,7 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.mentions import find_head
+from entity_transformers.encode.mentions import find_head, number_tags
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
@@ -113,7 +113,7 @@ def find_places(
 
     The head word is `find_head`'s among the words of any group, else the mention's last word.
     """
-    group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+    group_of = number_tags(groups)
     members = frozenset(group_of)
     for d in range(len(corpus)):
         part = corpus.document(d)

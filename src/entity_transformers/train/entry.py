@@ -16,7 +16,7 @@ from entity_transformers.artifacts import copy_file, read_json, read_text, write
 from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
-from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.folders import list_weights
 from entity_transformers.models.registry import build_model
@@ -24,11 +24,11 @@ from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
-from entity_transformers.tasks.held_out import measure_held_out
+from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CheckpointStore, finish, hold, is_whole
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
 from entity_transformers.train.progress import CurveFile, CurveRow
-from entity_transformers.train.streams import memory_errors
+from entity_transformers.train.streams import mean_objective, memory_errors
 
 log = logging.getLogger(__name__)
 MODEL = ("config.json", "model.safetensors", "curve.csv")
@@ -125,6 +125,15 @@ def _start_training(
             max_minutes=params.run.max_minutes,
             started=started,
         )
+
+
+def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
+    """The objective per target: of the next token's the nats of all tokens of the split, else
+    `mean_objective`. Numbers of two objectives have nothing in common.
+    """
+    if model.objective == "causal":
+        return mean_loss(model, corpus, window=params.window)
+    return mean_objective(model, corpus, params)
 
 
 def _write_outputs(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.kinds.params import GPT2EParams
@@ -149,7 +150,7 @@ def show_window(
     model: LanguageModel, plan: WindowPlan, index: int, params: LmParams, seed: int
 ) -> Window:
     """Window ``index`` of the plan with what the model's objective draws there: it depends on
-    (plan, seed, index) alone, not on which process reads which stream.
+    (plan, seed, index) alone.
     """
     if model.objective == "causal":
         return plan[index]
@@ -185,3 +186,21 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
         sign in str(error) for sign in signs
     )
+
+
+@torch.inference_mode()
+def mean_objective(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
+    """The model's own objective per target, over windows of a split that are made as in training
+    and hold about as many tokens as it has; 0 for a split without tokens.
+
+    Windows and draws are the same at every call, whatever the seed of the run is.
+    """
+    tokens = len(corpus.tokens) - len(corpus)
+    streams = params.documents_per_step
+    if not tokens:
+        return 0.0
+    count = max(1, round(tokens / (streams * params.window)))
+    plan = WindowPlan(corpus, streams=streams, window=params.window, windows=count, seed=0)
+    windows = [show_window(model, plan, index, params, 0) for index in range(count)]
+    loss, _ = sum_own_losses(model, windows, model.start(streams, plan.rows), params)
+    return loss.item() / max(1, sum(map(count_targets, windows)))
