@@ -20,8 +20,8 @@ from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import LAG, give
+from entity_transformers.encode.reader import read_document
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.cache import read_document
 from entity_transformers.tasks.decisions import entity_nlm, marginal
 from entity_transformers.tasks.decisions.entity_nlm import (
     Decider,

@@ -12,7 +12,8 @@ from tiny import lively_model, tiny_corpus, tiny_entry
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.tasks.cache import read_document, read_scores
+from entity_transformers.encode.reader import read_document
+from entity_transformers.tasks.cache import read_scores
 from entity_transformers.tasks.mentions import (
     FAR,
     count_entities,
@@ -46,10 +47,10 @@ def test_a_cache_around_a_pointer_compares_states_not_what_may_be_copied() -> No
     model = lively_model("gpt2-pointer")
     corpus = give(tiny_corpus(1, seed=4, shortest=25, longest=30), "gold")
     with torch.inference_mode():
-        states, _ = read_document(model, corpus, **HOW)
-        plain, _ = read_document(model.encoder(), give(corpus, "none"), **HOW)
+        states, *_ = read_document(model, corpus, **HOW)
+        plain, *_ = read_document(model.encoder(), give(corpus, "none"), **HOW)
     torch.testing.assert_close(states, plain)
-    assert states.shape == (len(corpus.tokens) - 1, model.width)
+    assert states.shape == (len(corpus.tokens), model.width)
 
 
 def test_entities_are_those_that_the_labels_name() -> None:

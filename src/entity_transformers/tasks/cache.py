@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.encode.reader import read_document
 from entity_transformers.models.base import LanguageModel
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
@@ -93,30 +93,13 @@ def read_scores(
     with the split's labels; windows and errors as of `read_windows`. A cache compares states, and
     begins anew with each document.
     """
-    texts = [corpus.part(slice(d, d + 1)) for d in range(len(corpus))]
-    read = (read_document(model, text, window=window, stride=stride) for text in texts)
-    parts = (
-        (nats, recall_targets(states, text.tokens[1:], sizes))
-        for text, (states, nats) in zip(texts, read, strict=True)
-    )
+
+    def read(text: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
+        states, nats, _ = read_document(model, text, window=window, stride=stride)
+        return nats[1:], recall_targets(states[:-1], text.tokens[1:], sizes)
+
+    parts = (read(corpus.part(slice(d, d + 1))) for d in range(len(corpus)))
     return CacheScores.collect(parts, np.diff(corpus.offsets) - 1, len(sizes))
-
-
-def read_document(
-    model: LanguageModel, text: AlignedCorpus, *, window: int, stride: int
-) -> tuple[Tensor, np.ndarray]:
-    """The state before each predicted token of a split of one document [T, W], and the nats of
-    those tokens float32 [T], with the split's labels.
-    """
-    length = len(text.tokens) - 1
-    states = torch.zeros(length, model.width, device=model.device)
-    nats = np.zeros(length, np.float32)
-    for reading in read_windows(model, text, window=window, stride=stride, batch=1):
-        where, hidden = reading.where[0], reading.hidden[0]
-        where, hidden = where[where < length], hidden[torch.from_numpy(where < length)]
-        states[torch.from_numpy(where)] = hidden[:, : model.width].float()
-        nats[where] = compute_token_losses(model, hidden, text.tokens[where + 1])
-    return states, nats
 
 
 def recall_targets(
