@@ -48,7 +48,7 @@ def probe(run: Run) -> Rows:
 
     section, window = run.section, run.entry.lm.window
     how = {"window": window, "batch": section.batch}
-    splits, groups = (section.choose, section.report), list(section.groups)
+    splits = (section.choose, section.report)
     gold = [run.tokens(split) for split in splits]
     one, other = (
         task.ask(run.documents(split), text, section.groups, window=window)
@@ -58,10 +58,10 @@ def probe(run: Run) -> Rows:
     first = task.score_heads(run.trained, given[0], one, **how)
     profiles = {key: scores.profile for key, scores in first.items()}
     second = task.score_heads(run.trained, given[1], other, **how, profiles=profiles)
-    chosen = task.choose_heads(first, one, groups)
-    yield from task.question_rows(splits[0], one, groups)
-    yield from task.question_rows(splits[1], other, groups)
-    yield from task.choice_rows(chosen, (first, second), (one, other), splits, groups)
-    yield from task.head_rows(splits[0], first, one, groups)
-    yield from task.head_rows(splits[1], second, other, groups)
-    yield from task.document_rows(chosen, second, other, gold[1].names, groups, splits[1])
+    chosen = task.choose_heads(first, one)
+    yield from task.question_rows(one)
+    yield from task.question_rows(other)
+    yield from task.choice_rows(chosen, (first, second), (one, other))
+    yield from task.head_rows(first, one)
+    yield from task.head_rows(second, other)
+    yield from task.document_rows(chosen, second, other)
