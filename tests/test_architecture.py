@@ -50,7 +50,7 @@ def test_reading_a_study_s_plan_loads_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-KEPT = {"train/entry.py", "train/progress.py", "train/state.py"}
+KEPT = {"train/entry.py", "train/progress.py", "train/checkpoint.py"}
 """What a training keeps while it runs."""
 CORE = [
     module

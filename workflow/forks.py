@@ -30,7 +30,6 @@ from typing import Any
 
 ADDRESS = "ENTITY_TRANSFORMERS_FORKS"
 SLOW = (  # what is missing here costs time and nothing else
-    "accelerate",
     "matplotlib.pyplot",
     "pydantic",
     "scipy.optimize",

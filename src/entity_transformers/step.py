@@ -140,7 +140,6 @@ class Run:
     step: Step
     model: str = ""
     seed: Any = None
-    processes: int = 1
 
     def home(self, name: str) -> Path:
         """The folder of another step of this study, for the same model and seed."""

@@ -10,10 +10,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from entity_transformers.corpus.facts import FIRST_KIND, FactTask, find_answers, make_facts
+from entity_transformers.corpus.facts import (
+    FIRST_VALUE,
+    HAS,
+    STOP,
+    FactTask,
+    find_answers,
+    make_facts,
+)
 
-TASK = FactTask(kinds=("colour",), entities=2, windows=3, values=10, names=20)
-WIDE = FactTask(kinds=("colour", "town", "trade"), entities=3, windows=4, values=5, names=9)
+TASK = FactTask(entities=2, windows=3, values=10, names=20)
+WIDE = FactTask(entities=3, windows=4, values=5, names=9)
 TASKS = pytest.mark.parametrize(
     "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
 )
@@ -24,34 +31,33 @@ def test_every_document_is_whole_windows(task: FactTask) -> None:
     corpus = make_facts(task, 50, 1)
     assert set(np.diff(corpus.offsets).tolist()) == {task.window * task.windows + 1}
     for window in range(1, task.windows + 1):
-        assert (corpus.tokens[corpus.offsets[:-1] + task.window * window] == task.stop).all()
+        assert (corpus.tokens[corpus.offsets[:-1] + task.window * window] == STOP).all()
     assert corpus.tokens.max() < task.vocabulary
 
 
 @TASKS
-def test_answers_repeat_the_fact_of_the_mentioned_entity_and_kind(task: FactTask) -> None:
-    corpus, kinds = make_facts(task, 40, 3), len(task.kinds)
+def test_answers_repeat_the_fact_of_the_mentioned_entity(task: FactTask) -> None:
+    corpus = make_facts(task, 40, 3)
     for d in range(40):
         tokens, entities = corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)]
-        facts = {}
-        for start in range(1, task.window, kinds + 5):
-            facts[int(entities[start])] = tokens[start + 1 : start + 1 + kinds]
+        starts = range(1, task.window, 6)
+        facts = {int(entities[start]): tokens[start + 1] for start in starts}
         assert sorted(facts) == list(range(1, task.entities + 1))
-        asked = np.flatnonzero((tokens >= FIRST_KIND) & (tokens < task.stop))
+        asked = np.flatnonzero(tokens == HAS)
         assert len(asked) == task.entities * task.windows
         for place in asked:
-            assert tokens[place + 1] == facts[int(entities[place - 1])][tokens[place] - FIRST_KIND]
+            assert tokens[place + 1] == facts[int(entities[place - 1])]
             assert entities[place] == entities[place + 1] == 0
 
 
 @TASKS
-def test_answers_are_counted_by_distance_and_kind(task: FactTask) -> None:
+def test_answers_are_counted_by_distance(task: FactTask) -> None:
     corpus = make_facts(task, 30, 2)
     found = find_answers(task, corpus)
     assert Counter(found.distances.tolist()) == dict.fromkeys(
         range(task.windows), 30 * task.entities
     )
-    np.testing.assert_array_equal(corpus.tokens[found.places - 1] - FIRST_KIND, found.kinds)
+    assert (corpus.tokens[found.places - 1] == HAS).all()
     starts = corpus.offsets[np.searchsorted(corpus.offsets, found.places, side="right") - 1]
     for distance in range(task.windows):
         inside = (found.places - starts)[found.distances == distance]
@@ -62,14 +68,10 @@ def test_answers_are_counted_by_distance_and_kind(task: FactTask) -> None:
 @pytest.mark.parametrize("task", [TASK, WIDE], ids=["default", "wide"])
 def test_values_are_even_so_that_a_guess_is_right_by_chance(task: FactTask) -> None:
     corpus = make_facts(task, 2000, 2)
-    found = find_answers(task, corpus)
-    for kind in range(len(task.kinds)):
-        values = (
-            corpus.tokens[found.places[found.kinds == kind]] - task.first_value - kind * task.values
-        )
-        shares = np.bincount(values, minlength=task.values) / len(values)
-        assert shares.shape == (task.values,)
-        np.testing.assert_allclose(shares, 1 / task.values, atol=0.02)
+    values = corpus.tokens[find_answers(task, corpus).places] - FIRST_VALUE
+    shares = np.bincount(values, minlength=task.values) / len(values)
+    assert shares.shape == (task.values,)
+    np.testing.assert_allclose(shares, 1 / task.values, atol=0.02)
 
 
 def test_a_mention_is_the_phrase_with_the_name_then_the_name() -> None:
@@ -77,6 +79,6 @@ def test_a_mention_is_the_phrase_with_the_name_then_the_name() -> None:
     for d in range(20):
         tokens, mentions = corpus.tokens[corpus.document(d)], corpus.mentions[corpus.document(d)]
         lengths = np.bincount(mentions[mentions >= 0])
-        assert lengths.tolist() == [5] * WIDE.entities + [1] * WIDE.entities * (WIDE.windows - 1)
+        assert lengths.tolist() == [3] * WIDE.entities + [1] * WIDE.entities * (WIDE.windows - 1)
         last = [np.flatnonzero(mentions == number)[-1] for number in range(len(lengths))]
         assert all(WIDE.first_name <= tokens[place] < WIDE.first_filler for place in last)

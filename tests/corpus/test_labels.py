@@ -5,6 +5,7 @@ ones.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from entity_transformers.corpus.labels import (
     shuffle_labels,
 )
 from entity_transformers.corpus.layers import CHANGES, LABELS
-from entity_transformers.tasks.mentions import NEVER, find_mentions
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
 
@@ -147,17 +147,25 @@ def test_a_lagged_label_stands_where_the_second_word_after_its_mention_begins() 
     assert give(corpus, "lagged").given.tolist() == expected  # type: ignore[union-attr]
 
 
+def find_mentions(corpus: AlignedCorpus, d: int) -> list[tuple[int, int]]:
+    """Where each mention of a document begins and ends, in its tokens."""
+    numbers = corpus.mentions[corpus.document(d)].tolist()
+    runs = [[i for i, _ in run] for n, run in groupby(enumerate(numbers), lambda p: p[1]) if n >= 0]
+    return [(run[0], run[-1] + 1) for run in runs]
+
+
 @CORPORA
 def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) -> None:
-    """The same moments as of `find_mentions`, document by document."""
+    """Document by document: a mention is known when the second word after it has begun."""
     given = give(corpus, "lagged").given
     assert given is not None
     for d in range(len(corpus)):
-        part = slice(corpus.document(d).start + 1, corpus.document(d).stop)
-        columns = (corpus.gold, corpus.mentions, corpus.words, corpus.tokens)
-        found = find_mentions(*(column[part] for column in columns))
-        # a label on a token is there for the prediction after it
-        known = {m.known - 1: m.entity for m in found if m.known < NEVER}
+        part, known = corpus.document(d), {}
+        words = corpus.words[part].tolist()
+        for _, end in find_mentions(corpus, d):
+            begun = [i for i, word in enumerate(words) if word >= words[end - 1] + LAG]
+            if begun:
+                known[begun[0]] = int(corpus.gold[part][end - 1])
         assert {i: e for i, e in enumerate(given[part].tolist()) if e} == known
 
 
@@ -217,12 +225,11 @@ def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) 
     assert given is not None
     np.testing.assert_array_equal(given > 0, corpus.gold > 0)
     for d in range(len(corpus)):
-        part = slice(corpus.document(d).start + 1, corpus.document(d).stop)
-        columns = (corpus.gold, corpus.mentions, corpus.words, corpus.tokens)
+        part = corpus.document(d)
         expected, numbers = np.zeros(part.stop - part.start, int), dict[tuple[int, ...], int]()
-        for mention in find_mentions(*(column[part] for column in columns)):
-            number = numbers.setdefault(mention.form, len(numbers) + 1)
-            expected[mention.start : mention.end] = number
+        for start, end in find_mentions(corpus, d):
+            form = tuple(corpus.tokens[part][start:end].tolist())
+            expected[start:end] = numbers.setdefault(form, len(numbers) + 1)
         np.testing.assert_array_equal(given[part], expected)
 
 

@@ -100,7 +100,7 @@ def list_rows(units: list[Row]) -> Iterator[Row]:
             yield {"step": "lm", "measure": name, "value": value, **run}
         yield {"step": "lm", "measure": "loss", "split": "train", "value": loss - 0.3, **run}
         yield {"step": "lm", "measure": "best_loss", "split": "dev", "value": loss, **run}
-        timed = {"step": "lm", "device": "cuda", "processes": 1, "threads": 2, **run}
+        timed = {"step": "lm", "device": "cuda", "threads": 2, **run}
         yield {**timed, "measure": "seconds_per_step", "value": 0.10 + 0.02 * len(str(model))}
         word = {"step": "lambada", "split": "lambada", "entities": "off", "count": 50, **run}
         for given in ("on", "off") if model.startswith("gpt2e") else ("off",):

@@ -14,9 +14,8 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
-from entity_transformers.tasks.held_out import measure_held_out
 from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.distributed import World
+from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import Training
 from entity_transformers.train.progress import CurveFile
 
@@ -26,7 +25,6 @@ def make_training(
     kind: str = "gpt2e",
     *,
     labels: str | None = None,
-    world: World | None = None,
     corpus: AlignedCorpus | None = None,
     checkpoint_every: int = 5,
     max_minutes: float | None = None,
@@ -53,7 +51,6 @@ def make_training(
         checkpoint_every,
         CurveFile(folder / "curve.csv").write_row,
         max_minutes=max_minutes,
-        world=world or World(device=device),
     )
 
 
@@ -110,8 +107,8 @@ def assert_resumes(
     script(resumed)
     resumed.run()
     assert torch.equal(weights(whole), weights(resumed))
-    for name, tensor in whole.streams.state().items():
-        assert torch.equal(tensor, resumed.streams.state()[name]), name
+    for name, tensor in whole.streams.tensors().items():
+        assert torch.equal(tensor, resumed.streams.tensors()[name]), name
     curves = [(folder / name / "curve.csv").read_bytes() for name in ("whole", "cut")]
     assert curves[0] == curves[1]
     return whole, resumed

@@ -164,7 +164,7 @@ def make_double(folder: Path, **changes: Any) -> Training:
     """A training in float64 without dropout, whose first window holds several documents."""
     training = make_training(folder, "elmo", dropout=0.0, window=32, **changes)
     training.model.module.double()
-    training.streams = Streams(training.model, training.plan, training.params, training.world)
+    training.streams = Streams(training.model, training.plan, training.params)
     return training
 
 

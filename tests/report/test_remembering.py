@@ -12,16 +12,16 @@ from scipy import stats
 
 from entity_transformers.report.metrics import summarise_models
 from entity_transformers.report.remembering import (
+    GAINS,
     Kept,
     adjust,
     build_contrasts,
-    build_gains,
-    build_losses,
     build_prices,
     draw_gains,
     draw_prices,
+    list_gains,
+    make_losses,
     say_remembering,
-    split_gain,
     subtract,
 )
 from entity_transformers.report.results import Results
@@ -80,6 +80,7 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
     ]
     gap = subtract(results, "kept_cache", *sides)
     assert gap is not None
+    assert gap.interval is not None
     values = [
         results.units.data.query(
             "policy == @side.policy and labels == @side.labels and window == '256'"
@@ -89,7 +90,7 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
     ]  # fmt: skip
     found = stats.ttest_rel(*values)
     interval = found.confidence_interval(0.95)
-    assert (gap.value, gap.low, gap.high) == pytest.approx(
+    assert (gap.value, *gap.interval) == pytest.approx(
         (np.mean(values[0] - values[1]), interval.low, interval.high)
     )
     assert gap.p == pytest.approx(1e-4)
@@ -142,19 +143,18 @@ def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
 
 
 def test_the_kinds_of_tokens_share_the_gain_by_their_number(results: Results) -> None:
-    names = Kept("mentions", NAMES, 256, 256, "original")
-    other, first, later = split_gain(results, names)
+    other, first, later = list_gains(results)["mentions (names)", 256]
     assert other.value == pytest.approx(-0.12 * 0.7, abs=0.002)
-    assert (first.value, first.low, first.high) == (0, 0, 0)
+    assert (first.value, first.interval) == (0, (0, 0))
     assert later.value == pytest.approx(-0.12 * (0.3 * (BOOKS - 1) + 0.1) / BOOKS, abs=0.003)
-    table = build_gains(results)
+    table = GAINS.build(results)
     assert [str(row[0]) for row in table.rows[:2]] == ["a window of 512", "a window of 2,048"]
     assert len(table.rows) == 2 + len(EFFECTS) - 1
     assert draw_gains(results) is not None
 
 
 def test_losses_have_a_row_for_each_window_and_policy(results: Results) -> None:
-    table = build_losses(results, "kept_cache")
+    table = make_losses("kept_cache").build(results)
     assert len(table.rows) == len(WINDOWS) * len(EFFECTS)
     assert len({len(row) for row in table.rows} | {len(table.columns)}) == 1
 

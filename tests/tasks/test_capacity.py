@@ -11,12 +11,8 @@ from tiny import lively_model, tiny_corpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.models.pointer.memory import PointerMemory
-from entity_transformers.tasks.mentions import (
-    count_entities,
-    keep_latest,
-    limit_memory,
-    read_scores,
-)
+from entity_transformers.tasks.cache import read_scores
+from entity_transformers.tasks.mentions import count_entities, keep_latest, limit_memory
 
 HOW = {"window": 8, "stride": 8}
 KIND = "gpt2-pointer"

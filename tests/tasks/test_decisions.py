@@ -20,8 +20,8 @@ from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import LAG, give
+from entity_transformers.encode.reader import read_document
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.decisions import entity_nlm, marginal
 from entity_transformers.tasks.decisions.entity_nlm import (
     Decider,
@@ -459,10 +459,10 @@ def test_no_label_tells_of_a_mention_that_has_not_ended() -> None:
     """
     one, other = (read_given(mention(entity), LAGGED)[0].states for entity in (1, 2))
     assert first_difference(one, other) == 12 + LAG
-    reads = {"window": 8, "stride": 8, "batch": 1}
+    reads = {"window": 8, "stride": 8}
     with torch.inference_mode():
         one, other = (
-            next(read_documents(lively_model("gpt2e"), give(mention(n), LAGGED[7:]), **reads))[0]
+            read_document(lively_model("gpt2e"), give(mention(n), LAGGED[7:]), **reads)[0]
             for n in (1, 2)
         )
     assert first_difference(one, other) == 10

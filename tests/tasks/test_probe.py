@@ -89,7 +89,7 @@ def test_baselines_of_a_story_counted_by_hand():
     "it": nearest is Ann, no same word.
     """
     questions = ask([STORY], align(STORY), GROUPS, window=99)
-    assert (questions.documents, questions.mentions, questions.later) == (1, 4, 2)
+    assert (len(questions.names), questions.mentions, questions.later) == (1, 4, 2)
     assert questions.table.group.tolist() == [1, 2]
     assert questions.table.candidates.tolist() == [2, 3]
     assert questions.table.nearest.tolist() == [0, 0]
@@ -177,7 +177,7 @@ def test_nothing_to_ask_is_defined(mentions):
     questions = ask([story], align(story), GROUPS, window=99)
     assert (len(questions.table), questions.later, questions.windows) == (0, 0, {})
     empty = ask([], align(), GROUPS, window=99)
-    assert (len(empty.table), empty.documents, empty.mentions) == (0, 0, 0)
+    assert (len(empty.table), len(empty.names), empty.mentions) == (0, 0, 0)
 
 
 def test_documents_of_another_corpus_are_refused(documents, corpus):

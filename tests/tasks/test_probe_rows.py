@@ -26,13 +26,13 @@ GROUPS = ("nouns", "pronouns")
 
 
 def make_questions(
-    group: list[int], document: list[int] | None = None, later: int = 10
+    group: list[int], document: list[int] | None = None, later: int = 10, split: str = "dev"
 ) -> Questions:
     n = len(group)
     columns = {"document": document or [0] * n, "group": group, "candidates": 4}
     columns |= {"nearest": np.arange(n) % 2.0, "same_head": 1.0, "chance": 0.25}
     table = pd.DataFrame(columns, index=range(n))
-    return Questions({}, table, documents=3, mentions=20, later=later)
+    return Questions(split, ("a", "b", "c"), {}, table, GROUPS, mentions=20, later=later)
 
 
 def make_scores(credits: list[list[list[float]]], control: bool = True) -> HeadScores:
@@ -47,14 +47,14 @@ def make_scores(credits: list[list[list[float]]], control: bool = True) -> HeadS
 # one layer, two heads; head 1 is better on the first split, head 2 on the second
 FIRST = make_scores([[[1, 1, 1, 0], [0, 1, 0, 0]]], control=False)
 SECOND = make_scores([[[0, 1, 0], [1, 1, 1]]])
-ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2])
+ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2], split="test")
 
 
 def choose(heads=(FIRST, SECOND), asked=ASKED):
     """The choices, and each number of them by group and measure."""
-    chosen = choose_heads({KEY: heads[0]}, asked[0], GROUPS)
+    chosen = choose_heads({KEY: heads[0]}, asked[0])
     both = {KEY: heads[0]}, {KEY: heads[1]}
-    rows = choice_rows(chosen, both, asked, ("dev", "test"), GROUPS)
+    rows = choice_rows(chosen, both, asked)
     return chosen, {(row["group"], row["measure"]): row for row in rows}
 
 
@@ -92,7 +92,7 @@ def test_a_group_that_one_split_lacks_is_defined():
 
 
 def test_counts_and_baselines_of_a_split():
-    rows = list(question_rows("dev", ASKED[0], GROUPS))
+    rows = list(question_rows(ASKED[0]))
     counts = {row["measure"]: row["value"] for row in rows if "group" not in row}
     assert (counts["mentions_asked"], counts["mentions_later"], counts["candidates"]) == (4, 10, 4)
     assert counts["mentions_left_out"] == pytest.approx(0.6)
@@ -107,17 +107,17 @@ def test_counts_and_baselines_of_a_split():
 @pytest.mark.parametrize("later", [0, 3])
 def test_nothing_asked_is_defined(later):
     nothing = make_questions([], later=later)
-    found = {row["measure"]: row["value"] for row in question_rows("dev", nothing, GROUPS)}
+    found = {row["measure"]: row["value"] for row in question_rows(nothing)}
     assert found["mentions_left_out"] == (1.0 if later else None)
     assert found["accuracy_chance"] is None
     empty = make_scores([[[], []]])
     chosen, _ = choose((empty, empty), (nothing, nothing))
-    assert not list(document_rows(chosen, {KEY: empty}, nothing, ("a",), GROUPS, "test"))
-    assert {row["count"] for row in head_rows("test", {KEY: empty}, nothing, GROUPS)} == {0}
+    assert not list(document_rows(chosen, {KEY: empty}, nothing))
+    assert {row["count"] for row in head_rows({KEY: empty}, nothing)} == {0}
 
 
 def test_rows_of_every_head_add_up():
-    rows = list(head_rows("test", {KEY: SECOND}, ASKED[1], GROUPS))
+    rows = list(head_rows({KEY: SECOND}, ASKED[1]))
     of_second = [row for row in rows if (row["head"], row["group"]) == (2, "pronouns")]
     assert {(row["layer"], row["split"], row["count"]) for row in of_second} == {(1, "test", 2)}
     assert {row["measure"]: row["value"] for row in of_second} == {
@@ -125,14 +125,13 @@ def test_rows_of_every_head_add_up():
         "head_by_distance": 0.0,
     }
     assert len(rows) == 2 * 2 * 4
-    first = head_rows("dev", {KEY: FIRST}, ASKED[0], GROUPS)
+    first = head_rows({KEY: FIRST}, ASKED[0])
     assert {row["measure"] for row in first} == {"head_correct"}
 
 
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():
     chosen, choices = choose()
-    names = ("a", "b", "c")
-    rows = list(document_rows(chosen, {KEY: SECOND}, ASKED[1], names, GROUPS, "test"))
+    rows = list(document_rows(chosen, {KEY: SECOND}, ASKED[1]))
     found = {
         (row["unit"], row["measure"]): (row["count"], row["value"])
         for row in rows

@@ -48,9 +48,9 @@ def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Train
     return start_training(params, entry, seed, CheckpointStore(folder, 1))
 
 
-def find(rows: Rows) -> dict[tuple[str, str | None], tuple[Any, int]]:
-    """Share and number of questions by distance and kind of fact."""
-    return {(row["distance"], row["fact"]): (row["value"], row["count"]) for row in rows}
+def find(rows: Rows) -> dict[str, tuple[Any, int]]:
+    """Share and number of questions by distance."""
+    return {row["distance"]: (row["value"], row["count"]) for row in rows}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_row_that_can_not_be_is_named() -> None:
 
 
 def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: Path) -> None:
-    params = make_params(documents=64, width=16, facts=("colour", "town"), entities=3)
+    params = make_params(documents=64, width=16, entities=3)
     training = start(params, "keys-values-gradient", tmp_path)
     training.run()
     task, model = make_task(params), training.model.eval()
@@ -116,19 +116,12 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
     assert (guesses[corpus.offsets[:-1]] == -1).all()
 
 
-def test_accuracy_is_counted_by_distance_and_kind() -> None:
-    task = FactTask(("colour", "town"), 1, 3, 4, 5)
-    distances, kinds = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 0, 0, 0])
+def test_accuracy_is_counted_by_distance() -> None:
+    task, distances = FactTask(1, 4, 4, 5), np.array([0, 0, 1, 1, 2, 2])
     right = np.array([True, False, True, True, False, True])
-    rows = accuracy_rows(task, Answers(np.arange(6), distances, kinds), right)
-    assert find(rows) == {
-        ("0", None): (0.5, 2),
-        ("1", None): (1.0, 2),
-        ("2", None): (0.5, 2),
-        ("later", None): (0.75, 4),
-        ("later", "colour"): (0.75, 4),
-        ("later", "town"): (None, 0),
-    }
+    assert find(accuracy_rows(task, Answers(np.arange(6), distances), right)) == {
+        "0": (0.5, 2), "1": (1.0, 2), "2": (0.5, 2), "3": (None, 0), "later": (0.75, 4)
+    }  # fmt: skip
 
 
 def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path) -> None:
@@ -139,7 +132,7 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     other.model.module.load_state_dict(one.model.module.state_dict())
     found = find(score_training(one, params))
     assert found == find(score_training(other, params))
-    assert found["later", None][1] == 50 * 2
+    assert found["later"][1] == 50 * 2
 
 
 def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
@@ -190,6 +183,6 @@ def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
     training.run()
     found = find(score_training(training, FULL))
     assert found["0", None][0] > 0.99
-    accuracy, questions = found["later", None]
+    accuracy, questions = found["later"]
     assert questions == 4000
     assert low <= accuracy <= high

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from trainings import assert_close, assert_resumes, gradients, make_training, weights
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.train.averaging import Averaging, begins
-from entity_transformers.train.distributed import World
 from entity_transformers.train.loop import Training
+from entity_transformers.train.optimizer import Averaging, begins
 
 AWD: dict[str, Any] = {
     "dropout": 0.0,
@@ -77,7 +76,7 @@ def test_the_means_are_those_of_torch_s_asgd() -> None:
             optimizer.step()
         averaging.update()
         # a validation after each step, worse than the one before at the first that counts
-        began = averaging.follow(float(step == first), World())
+        began = averaging.follow(float(step == first))
         assert began == (step == first)
     for (name, mean), parameter in zip(averaging.means.items(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mean, asgd.state[parameter]["ax"], rtol=0, atol=1e-6)

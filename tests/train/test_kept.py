@@ -88,7 +88,7 @@ def spread(model: Any) -> None:
     "changes",
     [
         {},
-        {"documents_per_step": 4, "accumulation": 2},
+        {"documents_per_step": 4},
         {"memory_gradient_windows": 2, "documents_per_step": 3},
     ],
     ids=str,

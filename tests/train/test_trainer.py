@@ -17,7 +17,6 @@ from entity_transformers import CarriedMemory, EntityStreams, add_entity_attenti
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.wrapped import wrap
-from entity_transformers.train.distributed import World
 from entity_transformers.train.streams import Streams
 
 STREAMS, WINDOW, STEPS, RATE = 2, 8, 6, 0.05
@@ -62,7 +61,7 @@ def train_ourselves(module: Any, steps: int = STEPS) -> list[float]:
     """Losses of the steps of this package's loop with gradient descent."""
     params = tiny_params(window=WINDOW, documents_per_step=STREAMS, steps=steps, dropout=0.0).lm
     plan = make_streams(steps).plan
-    streams = Streams(unwrapped(module).to("cpu"), plan, params, World())
+    streams = Streams(unwrapped(module).to("cpu"), plan, params)
     optimizer = SGD([p for p in module.parameters() if p.requires_grad], lr=RATE)
     module.train()
     losses = []

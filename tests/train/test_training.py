@@ -1,4 +1,4 @@
-"""The training loop: its gradient by brute force, resuming to the bit, accumulation, memory across
+"""The training loop: its gradient by brute force, resuming to the bit, memory across
 windows, bad losses.
 """
 
@@ -138,14 +138,15 @@ CPU_MEMORY = RuntimeError(
 def test_out_of_memory_names_what_would_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    training = make_training(tmp_path, documents_per_step=6, accumulation=2)
+    training = make_training(tmp_path, documents_per_step=3)
 
     def fail(*given: Any) -> None:
         raise error
 
     monkeypatch.setattr("entity_transformers.train.streams.compute_loss", fail)
     with pytest.raises(
-        TrainingError, match=r"^3 windows of 8 tokens do not fit cpu: raise lm\.accumulation, set"
+        TrainingError,
+        match=r"^3 windows of 8 tokens do not fit cpu: set lm\.gradient_check",
     ):
         training.run()
     monkeypatch.undo()

@@ -22,7 +22,7 @@ rule train_lm:
     priority: 5  # the longest jobs first, or a core waits for the last of them
     threads: threads_of
     resources:
-        gpu=1,  # more of them, by --set-resources train_lm:gpu=N, train one model together
+        gpu=1,
         nodes=1,  # on one machine of a cluster
         mem_mb=32000,
         # of a cluster, in minutes: longer than the training gives itself, which ends by saving
@@ -34,5 +34,4 @@ rule train_lm:
         " --study {params.file:q}"
         " --model {wildcards.model:q}"
         " --seed {wildcards.seed:q}"
-        " --processes {resources.gpu}"
         " 2>&1 | tee {log:q}"

@@ -78,8 +78,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         arguments = vars(make_parser(words[:1]).parse_args(words))
         name = arguments.pop("command")
-        if argv is not None and arguments.get("processes", 1) > 1:
-            raise ValueError("--processes: call it as a command, not from Python")
         find_function(name)(**arguments)
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
 from entity_transformers.artifacts import read_json, read_text, write_json, write_text
-from entity_transformers.cli.flags import Flag
+from entity_transformers.cli.flags import STUDY, Flag
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.encode.document import ENCODES
@@ -35,7 +35,7 @@ Scores = dict[str, dict[str, float | None]]
 
 
 def export_model(
-    study: Annotated[Path, Flag("its name, or its file", "STUDY", positional=True)],
+    study: STUDY,
     model: Annotated[str, Flag("an entry of its models", "MODEL", positional=True)],
     output: Annotated[Path | None, Flag("a folder; left out: exported/STUDY/MODEL", "PATH")] = None,
     seed: Annotated[int | None, Flag("of its training; left out: the study's first")] = None,

@@ -21,20 +21,16 @@ class Flag(NamedTuple):
     positional: bool = False
 
 
-COMMON: dict[str, Any] = {
-    "output": Annotated[Path, Flag("where the results go", "PATH")],
-    "cache": Annotated[Path, Flag("downloads and their checksums", "FOLDER")],
-    "study": Annotated[Path, Flag("its name, or its file", "STUDY", positional=True)],
-}
-"""What parameters of these names are, where their annotation has no `Flag` of its own."""
+STUDY = Annotated[Path, Flag("its name, or its file", "STUDY", positional=True)]
+"""A study that has to be named."""
 
 
 def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
     """One flag per parameter of the function."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
-        hint = hints[name] if _find_flags(hints[name]) else COMMON[name]
-        flag, default = _find_flags(hint)[0], parameter.default
+        hint, default = hints[name], parameter.default
+        flag = next(item for item in hint.__metadata__ if isinstance(item, Flag))
         required = default is inspect.Parameter.empty
         help, metavar = flag.help.replace("%", "%%"), flag.metavar or name.upper()
         plain = get_args(hint)[0]
@@ -62,10 +58,6 @@ def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> 
             elif not required:
                 options["nargs"] = "?"
         parser.add_argument(name if flag.positional else f"--{name.replace('_', '-')}", **options)
-
-
-def _find_flags(hint: Any) -> list[Flag]:
-    return [item for item in getattr(hint, "__metadata__", ()) if isinstance(item, Flag)]
 
 
 def _reader(adapter: TypeAdapter[Any]) -> Callable[[str], Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from entity_transformers.cli.flags import STUDY
 from entity_transformers.study.params import load
 
 
@@ -19,7 +20,7 @@ def open_results(study: Path) -> tuple[Any, Path]:
     return params, results
 
 
-def report(study: Path) -> None:
+def report(study: STUDY) -> None:
     """Write README.md, figures and report.html of a study anew from its numbers."""
     from entity_transformers.report.build import build
 
@@ -28,7 +29,7 @@ def report(study: Path) -> None:
     print(f"{results}/report.html is written")
 
 
-def show_verdicts(study: Path) -> None:
+def show_verdicts(study: STUDY) -> None:
     """Print the verdict on each claim of the paper; what a study that is not compared with it has
     found.
     """
@@ -41,7 +42,7 @@ def show_verdicts(study: Path) -> None:
     print("\n".join([claims.title, *lines] if lines else write_headline(results)))
 
 
-def verify(study: Path) -> None:
+def verify(study: STUDY) -> None:
     """Compute every digest of a study's results again, and make its tables again: exit code 1 where
     something differs.
     """

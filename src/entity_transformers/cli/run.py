@@ -23,9 +23,6 @@ def run(
     model: Annotated[str, Flag("an entry of models, for a step that runs per model")] = "",
     seed: Annotated[int | None, Flag("a seed of the study, for a step that runs per model")] = None,
     set: Annotated[tuple[str, ...], Flag("put a value over the study's", "SECTION.KEY=VALUE")] = (),
-    processes: Annotated[
-        int, Flag("train in so many processes, each with a GPU of its own on CUDA; 0 is 1")
-    ] = 1,
 ) -> None:
     """Run one step: its files go below data/STUDY, and with them run.json, which says where they
     come from.
@@ -42,7 +39,7 @@ def run(
     elif one.own is not None and model not in getattr(params, step).models:
         known = ", ".join(getattr(params, step).models)
         raise ValueError(f"--model {model}: expected an entry of {step}.models: {known}")
-    execute(Run(params, one, model, seed, max(1, processes)))
+    execute(Run(params, one, model, seed))
 
 
 def _read_overrides(texts: tuple[str, ...]) -> dict[str, Any]:

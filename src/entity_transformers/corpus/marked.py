@@ -8,10 +8,10 @@ number; one by itself is written with a backslash.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
+from entity_transformers.corpus.splitting import cut_words
 
 _PIECE = re.compile(r"\\[\[\]\\]|\[(?:(\d+)\s+)?|\]|[^\[\]\\]+|\\")
 _NUMBER = re.compile(r"\[\s*[-+]?\d")
@@ -31,18 +31,13 @@ def read_marked(text: str, name: str = "text") -> Document:
     one, what is nearly a mark, a mark without words, or a text without any.
     """
     plain, spans = _strip(text)
-    edges = sorted({at for start, end, _ in spans for at in (start, end)})
-    places: list[tuple[int, int]] = []  # of words, cut where a mention begins or ends
-    for word in _WORD.finditer(plain):
-        low, high = word.span()
-        inside = edges[bisect_right(edges, low) : bisect_left(edges, high)]
-        places += pairwise([low, *inside, high])
+    places, inside = cut_words(
+        [word.span() for word in _WORD.finditer(plain)], [(start, end) for start, end, _ in spans]
+    )
     if not places:
         raise CorpusError(f"{name}: no words in it")
-    lows, highs = zip(*places, strict=True)
     mentions = []
-    for start, end, chain in spans:
-        first, last = bisect_left(lows, start), bisect_right(highs, end)
+    for (first, last), (_, _, chain) in zip(inside, spans, strict=True):
         if first >= last:
             raise CorpusError(
                 f"{name}: the mark [{chain} ] has no words: write them after the number"

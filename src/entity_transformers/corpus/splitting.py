@@ -67,22 +67,34 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
         start = text.index(word, end)  # only white space is between
         end = start + len(word)
         whole.append((start, end))
-    edges = sorted({edge for span in spans for edge in span})
-    places = [
-        place
-        for low, high in whole
-        for place in pairwise(
-            [low, *edges[bisect_right(edges, low) : bisect_left(edges, high)], high]
-        )
-    ]
+    places, inside = cut_words(whole, spans)
     lows, highs = [low for low, _ in places], [high for _, high in places]
     return Annotated(
         words=[text[low:high] for low, high in places],
         spaces=[low > high for low, high in zip([*lows[1:], len(text) + 1], highs, strict=False)],
         starts=[bisect_left(lows, whole[first][0]) for first in firsts],
-        spans=[(bisect_left(lows, start), bisect_right(highs, end)) for start, end in spans],
+        spans=inside,
         cuts=len(places) - len(whole),
     )
+
+
+def cut_words(
+    words: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Words at these places of a text, [start, end), each cut where a span of characters begins or
+    ends inside it; and the spans as words.
+    """
+    edges = sorted({edge for span in spans for edge in span})
+    places = [
+        place
+        for low, high in words
+        for place in pairwise(
+            [low, *edges[bisect_right(edges, low) : bisect_left(edges, high)], high]
+        )
+    ]
+    lows, highs = [low for low, _ in places], [high for _, high in places]
+    inside = [(bisect_left(lows, start), bisect_right(highs, end)) for start, end in spans]
+    return places, inside
 
 
 @cache

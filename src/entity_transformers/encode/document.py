@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,7 @@ from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
-from entity_transformers.encode.reader import (
-    Reading,
-    compute_token_losses,
-    plan_windows,
-    read_windows,
-)
+from entity_transformers.encode.reader import plan_windows, read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import TRUSTED, opened, refuse_adapter
@@ -212,18 +207,9 @@ class DocumentReader:
         if memory is not None:
             _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        states, losses = [], np.zeros(len(source.tokens), np.float32)
-        for reading in self._windows(source, entities, memory):
-            states.append(reading.hidden[0][:, : self.model.width])
-            memory = reading.state
-            where = reading.where[0] + 1
-            scored = where < len(losses)
-            losses[where[scored]] = compute_token_losses(
-                self.model,
-                reading.hidden[0][torch.from_numpy(scored).to(self.model.device)],
-                source.tokens[where[scored]],
-            )
-        return ReadDocument(source, losses, torch.cat(states), memory)
+        corpus, how = source.corpus(entities), {"window": self.window, "stride": self.stride}
+        hidden, losses, memory = read_document(self.model, corpus, **how, memory=memory)
+        return ReadDocument(source, losses, hidden, memory)
 
     @torch.no_grad()
     def generate(
@@ -254,8 +240,7 @@ class DocumentReader:
         state: Any = self.model.start(1)
         if new:
             before = Source(source.tokens[:new], source.entity_ids[:new], source.words[:new])
-            for reading in self._windows(before, entities):
-                state = reading.state
+            state = self.read(before, entities=entities).memory
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
@@ -297,10 +282,6 @@ class DocumentReader:
         if self.tokenizer is None:
             raise ValueError("no tokenizer to write tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
-
-    def _windows(self, source: Source, entities: bool, memory: Any = None) -> Iterator[Reading]:
-        how: dict[str, Any] = {"window": self.window, "stride": self.stride, "batch": 1}
-        return read_windows(self.model, source.corpus(entities), **how, memory=memory)
 
 
 def _reads_running_text(path: Path) -> bool:

@@ -46,6 +46,11 @@ def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
     return head
 
 
+def number_tags(groups: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """The number of each tag's group, of several the first."""
+    return {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+
+
 @dataclass(frozen=True)
 class Heads:
     """Head words of the M kept mentions that have one.
@@ -66,7 +71,7 @@ def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> He
     """The head word of each kept mention; mentions without a word of any group are left out. A
     tag's first group counts.
     """
-    group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+    group_of = number_tags(groups)
     members, base = frozenset(group_of), entity_offsets(corpus)
     rows = []
     for d in range(len(corpus)):

@@ -159,3 +159,20 @@ def _read_batch(
         ended = lengths[:active] <= end
         new_tokens = where[:, fresh], valid[:, fresh], hidden[:, fresh]
         yield Reading(documents[:active], *new_tokens, ended, state)
+
+
+def read_document(
+    model: LanguageModel, text: AlignedCorpus, *, window: int, stride: int, memory: Any = None
+) -> tuple[Tensor, np.ndarray, Any]:
+    """Of a split of one document the final hidden states [N, W], the nats float32 [N] of each token
+    given those before it, 0 for the first, and the state at its end (`read_windows`).
+    """
+    states, nats = [], np.zeros(len(text.tokens), np.float32)
+    how: Any = {"window": window, "stride": stride, "batch": 1, "memory": memory}
+    for reading in read_windows(model, text, **how):
+        [hidden], [where], memory = reading.hidden, reading.where + 1, reading.state
+        states.append(hidden[:, : model.width])
+        scored = where < len(nats)
+        hidden = hidden[torch.from_numpy(scored).to(model.device)]
+        nats[where[scored]] = compute_token_losses(model, hidden, text.tokens[where[scored]])
+    return torch.cat(states), nats, memory

@@ -6,7 +6,7 @@ The text below a parameter describes it in the documentation and on the command 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
@@ -54,8 +54,6 @@ class LmParams(Section):
     """optimizer steps"""
     documents_per_step: Size
     """documents side by side, each with its own memory"""
-    accumulation: Size
-    """forward passes that a process's share of documents_per_step is divided into"""
     learning_rate: Positive
     """peak learning rate of AdamW"""
     schedule: Literal["constant", "cosine"]
@@ -89,17 +87,7 @@ class LmParams(Section):
         yield from super().problems()
         if self.width % self.heads:
             yield f"width {self.width} is not divisible by heads {self.heads}"
-        if self.documents_per_step % self.accumulation:
-            yield (
-                f"documents_per_step {self.documents_per_step} is not divisible by accumulation"
-                f" {self.accumulation}"
-            )
         graphs = self.compile == "reduce-overhead"
-        if graphs and self.accumulation > 1:
-            yield (
-                "compile reduce-overhead loses gradients with accumulation"
-                f" {self.accumulation}: set it to default, or accumulation to 1"
-            )
         if graphs and self.gradient_checkpointing and self.memory_gradient_windows:
             yield (
                 "compile reduce-overhead loses gradients where windows are recomputed"
@@ -154,6 +142,15 @@ class GPT2AntecedentParams(LmParams):
                 yield f"antecedent_{name} {one} is more than {name}s {most}"
 
 
+def count_entity_attention(params: Any, width: int) -> int:
+    """Numbers of a block's entity attention: 4 projections of width² + width, 5 if values come from
+    hidden states and entities, and where switched on a layer norm of 2 width and a gate of 1.
+    """
+    projections = 5 if params.entity_values == "both" else 4
+    numbers = projections * width * (width + 1)
+    return numbers + 2 * width * params.entity_layer_norm + (params.entity_gate == "zero")
+
+
 class GPT2EParams(LmParams):
     """GPT2E (section 3): GPT-2 with attention over a memory of entities (docs/architecture.md)."""
 
@@ -176,13 +173,8 @@ class GPT2EParams(LmParams):
             yield "entity_gate zero without entity_residual would give a constant output"
 
     def count_extra(self) -> int:
-        """4 projections of width² + width numbers, 5 if values come from hidden states and
-        entities, and where switched on a layer norm of 2 width and a gate of 1.
-        """
-        projections = 5 if self.entity_values == "both" else 4
-        numbers = projections * self.width * (self.width + 1)
-        numbers += 2 * self.width * self.entity_layer_norm + (self.entity_gate == "zero")
-        return numbers + super().count_extra()
+        """Those of its entity attention."""
+        return count_entity_attention(self, self.width) + super().count_extra()
 
 
 class PointerParams(LmParams):
@@ -392,12 +384,6 @@ class PretrainedEParams(Section):
     """AdamW weight decay"""
     clip_norm: NonNegative
     """largest gradient norm; 0: no clipping"""
-
-    def count_numbers(self, width: int) -> int:
-        """Numbers of one block's entity attention, of such a width."""
-        projections = 5 if self.entity_values == "both" else 4
-        numbers = projections * width * (width + 1)
-        return numbers + 2 * width * self.entity_layer_norm + (self.entity_gate == "zero")
 
 
 class StaticParams(Section):

@@ -88,7 +88,7 @@ class ELECTRA(Pretrained):
         chosen = choose(~window.begins, params.mask_rate, generator)
         shown = np.where(chosen, self.mask, window.tokens)
         targets = np.where(chosen, window.tokens, IGNORED)
-        # what is sampled with them is then the same whichever process reads the stream
+        # what is sampled with them then depends on the window alone
         points = generator.random(window.tokens.shape, dtype=np.float32)
         return replace(window, tokens=shown, targets=targets, more={"points": points})
 

@@ -30,6 +30,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import Reading, batch_by_length, read_windows
 from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
 from entity_transformers.kinds import KINDS
+from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models import pretrained
 from entity_transformers.models.base import Batch
 from entity_transformers.models.folders import list_weights
@@ -182,7 +183,7 @@ def train(run: Run) -> list[Row]:
         "layer_norm": params.entity_layer_norm,
         "alibi": params.entity_alibi,
         "memory_write": params.memory_write,
-        "numbers": params.blocks * params.count_numbers(base.width),
+        "numbers": params.blocks * count_entity_attention(params, base.width),
     }
     work = run.work / name_state(run, folder)
     trials = []

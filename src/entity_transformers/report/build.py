@@ -228,9 +228,8 @@ def _gather_pictures(run: Run) -> Pictures:
             if set(roles) <= vectors.keys():
                 chosen = dict(vectors[role] for role in roles)
                 clouds[figure] = make_cloud(chosen, names, params.report.pictured_entities)
-    words = params.report.example_words
     return Pictures(
-        example=take_example(*_read_split(corpus, "dev"), tokenizer.decode, words),
+        example=take_example(*_read_split(corpus, "dev"), tokenizer.decode),
         clouds={name: cloud for name, cloud in clouds.items() if cloud is not None},
         excerpts=_read_excerpts(params, corpus, tokenizer.decode),
     )

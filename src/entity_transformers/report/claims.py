@@ -230,7 +230,7 @@ def _validation(results: Results) -> Judged:
 @claim("lm", "section 5", "Entity attention adds about 2% to the time of training.")
 def _time(results: Results) -> Judged | None:
     """Two trainings are compared only where they ran on the same kind of device with as many
-    threads and processes; the tested model must have entity attention.
+    threads; the tested model must have entity attention.
     """
     ours, theirs = results.proposed, results.baseline
     if ours is not None and not hasattr(ours.lm, "entity_gate"):
@@ -244,7 +244,7 @@ def _time(results: Results) -> Judged | None:
         return NOT_MEASURED
     machines = lm.list_machines(results, ours, theirs)
     if len(machines) > 1:
-        return ABSENT, "not measured: the trainings differ in device, threads or processes"
+        return ABSENT, "not measured: the trainings differ in device or threads"
     text = f"{own / other - 1:+.1%} per step".replace("-", "−")
     if any("cpu" in machine for machine in machines):
         said = f"not measured: {text} on a processor; the paper's is of GPT2-small on a GPU"

@@ -81,10 +81,10 @@ def count_seconds(results: Results, model: ModelEntry) -> Statistic:
 
 
 def list_machines(results: Results, *entries: ModelEntry) -> frozenset[tuple[str, ...]]:
-    """The machines (device, processes, threads) that these models were trained on."""
+    """The machines (device, threads) that these models were trained on."""
     rows = results.frame.find(STEP, measure="seconds_per_step")
     rows = rows[rows["model"].isin([entry.name for entry in entries])]
-    names = [name for name in ("device", "processes", "threads") if name in rows]
+    names = [name for name in ("device", "threads") if name in rows]
     return frozenset(tuple(row) for row in rows[names].astype(str).itertuples(index=False))
 
 

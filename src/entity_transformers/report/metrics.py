@@ -59,12 +59,9 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
 
 def _find_best(results: Results) -> Iterator[tuple[str, float]]:
     step = "kept_cache"
-    listed = [one for one in remembering.list_kept(results, step) if one.text == "original"]
-    shortest = min(one.window for one in listed)
-    alone = {one.window: one for one in listed if not one.budget}
+    alone, beside = remembering.list_original(results, step)
     for window, one in alone.items():
         yield f"loss_alone_{window}", remembering.read_mean(results, step, one)
-    for size in sorted({one.budget for one in listed if one.budget and one.window == shortest}):
-        beside = (one for one in listed if (one.window, one.budget) == (shortest, size))
-        best = min(remembering.read_mean(results, step, one) for one in beside)
-        yield f"loss_with_{size}", best
+    for size in sorted({one.budget for one in beside}):
+        own = (one for one in beside if one.budget == size)
+        yield f"loss_with_{size}", min(remembering.read_mean(results, step, one) for one in own)

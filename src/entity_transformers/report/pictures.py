@@ -18,6 +18,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 
 MENTIONS_PER_ENTITY = 60
+WORDS = 23  # of table 1
 DIGITS = 8  # of a coordinate: drawn from them, a picture is the same to the pixel
 LEAST = 1  # percent of the entity attention from which on an entity is listed
 LONGEST = 4  # bytes of a character
@@ -96,7 +97,7 @@ def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
 
 
 def take_example(
-    documents: Sequence[Document], corpus: AlignedCorpus, decode: Decode, table_words: int
+    documents: Sequence[Document], corpus: AlignedCorpus, decode: Decode, table_words: int = WORDS
 ) -> Example | None:
     """The ``table_words`` words from a sentence's start in which the most entities come back.
 

@@ -72,18 +72,13 @@ def carried(results: Results, model: str) -> tuple[int, int]:
 
 
 def _list_columns(results: Results) -> Iterator[tuple[str, Key]]:
-    """The accuracies that are shown, with their headings: by distance, all later windows, and by
-    fact where several are asked for.
-    """
+    """The accuracies that are shown, with their headings: by distance, and all later windows."""
     headings = {"0": "Same window", "1": "1 window later"}
     distances = results.frame.distinct("distance", STEP, measure="accuracy")
     for distance in sorted(set(distances) - {LATER}, key=int):
         heading = headings.get(distance, f"{distance} windows later")
         yield heading, at(STEP, "accuracy", distance=distance)
     yield "All later windows", ALL
-    facts = results.frame.distinct("fact", STEP, measure="accuracy")
-    for fact in facts if len(facts) > 1 else ():
-        yield f"{fact}, later", at(STEP, "accuracy", distance=LATER, fact=fact)
 
 
 def build_recall(results: Results) -> Table:

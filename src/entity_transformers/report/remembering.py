@@ -23,10 +23,11 @@ from scipy import stats
 from entity_transformers.corpus.layers import is_resolver, split_layer
 from entity_transformers.report.figures import INK, PALETTE, Line, Panel, draw_lines
 from entity_transformers.report.frame import at
-from entity_transformers.report.intervals import LEVEL
-from entity_transformers.report.pivot import Part
+from entity_transformers.report.intervals import LEVEL, Estimate
+from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place
+from entity_transformers.report.pivot import Line as Row
 from entity_transformers.report.results import Results
-from entity_transformers.report.table import MISSING, Cell, Number, Table
+from entity_transformers.report.table import MISSING, Number, Table
 
 FLIPS = 9999
 """Sign flips of the differences of units, for a p value."""
@@ -66,22 +67,6 @@ class Kept(NamedTuple):
         return self.policy if self.labels == "none" else f"{self.policy} ({self.source})"
 
 
-@dataclass(frozen=True)
-class Gap:
-    """A mean difference over units with Student's interval, and the p of sign flips."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-    units: int
-
-    @property
-    def number(self) -> Number:
-        """As a cell."""
-        return Number(self.value, 4, None, self.low, self.high, False, True, self.units)
-
-
 def list_kept(results: Results, step: str) -> list[Kept]:
     """Everything that was scored, in the order of the study."""
     rows = results.frame.find(step, measure="loss", part="all")
@@ -93,28 +78,36 @@ def list_kept(results: Results, step: str) -> list[Kept]:
     ]
 
 
-def _nothing(window: int, text: str = "original") -> Kept:
-    return Kept("none", "none", 0, window, text)
+def list_original(results: Results, step: str) -> tuple[dict[int, Kept], list[Kept]]:
+    """Of the original text each window alone, by its length, and what is kept beside the shortest
+    one.
+    """
+    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
+    alone = {kept.window: kept for kept in listed if not kept.budget}
+    short = min(alone, default=0)
+    beside = [kept for kept in listed if kept.budget and kept.window == short]
+    return dict(sorted(alone.items())), beside
 
 
-def read_units(
-    results: Results, step: str, kept: Kept, part: str
-) -> tuple[tuple[str, ...], np.ndarray]:
-    """The units and the nats per token of each, of the study's one model and first seed."""
-    scores = _read_scores(results, step, kept, part)
-    return ((), np.zeros(0)) if scores is None else (scores.units, scores.values / scores.counts)
-
-
-def _read_scores(results: Results, step: str, kept: Kept, part: str) -> Any:
+def _read(results: Results, step: str, kept: Kept, part: str) -> Any:
+    """The scores of each unit, of the study's one model and first seed; None for no such tokens."""
     [model, *_] = results.measured(step)
     key = at(step, "nll", results.split(step), part=part, **kept._asdict())
     seeds = results.units.find(model.name, key)
     return seeds[min(seeds)] if seeds else None
 
 
+def read_losses(results: Results, step: str, kept: Kept, part: str = "all") -> pd.Series:
+    """Nats per token by unit."""
+    scores = _read(results, step, kept, part)
+    if scores is None:
+        return pd.Series(dtype=float)
+    return pd.Series(scores.values / scores.counts, index=list(scores.units))
+
+
 def read_share(results: Results, step: str, kept: Kept, parts: tuple[str, ...]) -> pd.Series:
     """What parts of a unit add to its nats per token, by unit; 0 where it has no such tokens."""
-    every, *some = (_read_scores(results, step, kept, part) for part in ("all", *parts))
+    every, *some = (_read(results, step, kept, part) for part in ("all", *parts))
     sums = pd.Series(0.0, index=list(every.units))
     for scores in some:
         if scores is not None:
@@ -129,38 +122,38 @@ def subtract(
     theirs: Kept,
     part: str = "all",
     without: tuple[str, ...] = (),
-) -> Gap | None:
+) -> Estimate | None:
     """The nats per token of one less those of another, over the units that have such tokens, but
     not those with one of the words ``without`` in their names; None for fewer than two.
     """
-    (names, first), (others, second) = (
-        read_units(results, step, one, part) for one in (ours, theirs)
-    )
-    kept = np.array([not any(word in name for word in without) for name in names], bool)
-    if names != others or kept.sum() < 2:
+    first, second = (read_losses(results, step, one, part) for one in (ours, theirs))
+    kept = [not any(word in name for word in without) for name in first.index]
+    if not first.index.equals(second.index) or sum(kept) < 2:
         return None
-    return estimate((first - second)[kept])
+    return estimate((first - second)[kept].to_numpy())
 
 
-def estimate(gaps: np.ndarray) -> Gap:
-    """The mean of the differences of two or more units."""
+def estimate(gaps: np.ndarray) -> Estimate:
+    """The mean of the differences of two or more units, with Student's interval and the p of sign
+    flips.
+    """
     low, high = stats.ttest_1samp(gaps, 0).confidence_interval(LEVEL)
     flips = np.random.default_rng(1).choice([-1.0, 1.0], (FLIPS, len(gaps)))
     extreme = (np.abs(flips @ gaps) >= abs(gaps.sum()) * (1 - 1e-12)).sum()
     p = (1 + int(extreme)) / (FLIPS + 1)
-    return Gap(float(gaps.mean()), float(low), float(high), p, len(gaps))
+    return Estimate(float(gaps.mean()), (float(low), float(high)), p, len(gaps), 1)
 
 
-def are_equivalent(gap: Gap) -> bool:
+def are_equivalent(gap: Estimate) -> bool:
     """Two one-sided tests at 5 %: is all of the 90 % interval within ± `EQUIVALENT`?"""
-    half = (gap.high - gap.value) / stats.t.ppf((1 + LEVEL) / 2, gap.units - 1)
-    reach = half * stats.t.ppf(0.95, gap.units - 1)
-    return abs(gap.value) + reach < EQUIVALENT
+    assert gap.interval is not None
+    half = (gap.interval[1] - gap.value) / stats.t.ppf((1 + LEVEL) / 2, gap.units - 1)
+    return abs(gap.value) + half * stats.t.ppf(0.95, gap.units - 1) < EQUIVALENT
 
 
 def read_mean(results: Results, step: str, kept: Kept, part: str = "all") -> float:
     """Nats per token, the mean over units."""
-    return float(np.mean(read_units(results, step, kept, part)[1]))
+    return float(np.mean(read_losses(results, step, kept, part).to_numpy()))
 
 
 def read_bytes(results: Results, step: str, kept: Kept) -> float | None:
@@ -179,33 +172,45 @@ def read_window_bytes(results: Results, window: int) -> float | None:
     return None
 
 
-def build_losses(results: Results, step: str) -> Table:
-    """A row for each window and policy, with a column for each budget."""
-    listed = list_kept(results, step)
-    budgets = sorted({kept.budget for kept in listed if kept.budget})
-    rows = list[tuple[Cell, ...]]()
+def _list_policies(results: Results, place: Place) -> Iterator[Row]:
+    """Each window alone, and what is kept beside it, by budget."""
+    listed = list_kept(results, place["step"])
     for nothing in (kept for kept in listed if not kept.budget):
-        head = nothing.text, Number(nothing.window, 0)
-        plain = Number(read_mean(results, step, nothing), 4)
-        rows.append((*head, "nothing", MISSING, plain, *[MISSING] * len(budgets)))
+        head, about = (nothing.text, Number(nothing.window, 0)), {"nothing": nothing}
+        yield (*head, "nothing", MISSING), {**about, "own": {0: nothing}}
         beside = [k for k in listed if k.budget and k[3:] == nothing[3:]]
         for policy, labels in dict.fromkeys(kept[:2] for kept in beside):
             own = {kept.budget: kept for kept in beside if kept[:2] == (policy, labels)}
-            gaps = (
-                subtract(results, step, own[size], nothing) if size in own else None
-                for size in budgets
-            )
-            cells = (MISSING if gap is None else gap.number for gap in gaps)
             source = MISSING if labels == "none" else own[min(own)].source
-            rows.append((*head, policy, source, MISSING, *cells))
-    return Table(
+            yield (*head, policy, source), {**about, "own": own}
+
+
+def _loss(results: Results, row: Place) -> Number:
+    alone = row["own"].get(0)
+    return Number(alone and read_mean(results, row["step"], alone), 4)
+
+
+def _budgets(results: Results, step: str) -> Iterator[Measure]:
+    def gap(size: int) -> Measure:
+        def cell(results: Results, row: Place) -> Number:
+            kept = row["own"].get(size)
+            found = kept and subtract(results, step, kept, row["nothing"])
+            return found.number() if found else Number(None)
+
+        return Measure(f"{size:,} tokens", cell=cell)
+
+    sizes = {kept.budget for kept in list_kept(results, step) if kept.budget}
+    yield from map(gap, sorted(sizes))
+
+
+def make_losses(step: str) -> Pivot:
+    """A row for each window and policy, with a column for each budget."""
+    return Pivot(
         name=step,
         title="What is kept beside the window",
-        columns=(
-            *("Text", "Window", "Kept", "Of", "Loss"),
-            *(f"{n:,} tokens" for n in budgets),
-        ),
-        rows=tuple(rows),
+        step=step,
+        rows=(Axis(("Text", "Window", "Kept", "Of"), _list_policies),),
+        columns=(Measure("Loss", cell=_loss), partial(_budgets, step=step)),
         measures=(
             "Nats per token without a memory, and how much more (+) or less (−) they are with so"
             " many tokens kept of the text before the window."
@@ -286,16 +291,16 @@ def build_contrasts(results: Results, step: str) -> Table:
             gap, far = (subtract(*about, part) for part in ("all", "far"))
             if gap is not None:
                 found.append((one, sides[0], sides[1], gap, subtract(*about, without=SEEN), far))
-    decided = [gap.p for one, kept, _, gap, *_ in found if _is_decided(one, kept)]
+    decided = [gap.p or 0.0 for one, kept, _, gap, *_ in found if _is_decided(one, kept)]
     adjusted = iter(adjust(decided))
     rows = []
     for one, ours, theirs, gap, unseen, far in found:
         p = next(adjusted) if _is_decided(one, ours) else None
         rows.append((
             one.name, ours.text, Number(one.window, 0), Number(one.budget, 0), ours.name,
-            theirs.name, gap.number,
-            MISSING if unseen is None or unseen.units == gap.units else unseen.number,
-            MISSING if far is None else far.number,
+            theirs.name, gap.number(),
+            MISSING if unseen is None or unseen.units == gap.units else unseen.number(),
+            MISSING if far is None else far.number(),
             MISSING if p is None else Number(p, 4), _decide(one, gap, p),
         ))  # fmt: skip
     return Table(
@@ -321,26 +326,26 @@ def _is_decided(one: Contrast, kept: Kept) -> bool:
     return one.decided and kept.text == "original"
 
 
-def _decide(one: Contrast, gap: Gap, p: float | None) -> str:
+def _decide(one: Contrast, gap: Estimate, p: float | None) -> str:
     if p is None:
         return "reported"
+    better = gap.beats and p < 1 - LEVEL
     if one.most is not None:
-        supported = gap.value <= one.most and gap.high < 0 and p < 1 - LEVEL
-        return "supported" if supported else "not supported"
-    if gap.high < 0 and p < 1 - LEVEL:
+        return "supported" if better and gap.value <= one.most else "not supported"
+    if better:
         return "better"
-    return "equivalent" if are_equivalent(gap) else "worse" if gap.low > 0 else "undecided"
+    worse = gap.interval is not None and gap.interval[0] > 0
+    return "equivalent" if are_equivalent(gap) else "worse" if worse else "undecided"
 
 
 def build_prices(results: Results) -> Table:
     """A row for each policy and budget beside the smallest window: which window has its loss."""
-    step = "kept_cache"
-    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
-    windows = sorted({kept.window for kept in listed})
-    losses = [read_mean(results, step, _nothing(window)) for window in windows]
+    step, rows = "kept_cache", []
+    alone, beside = list_original(results, step)
+    windows = list(alone)
+    losses = [read_mean(results, step, one) for one in alone.values()]
     sizes = [read_window_bytes(results, window) for window in windows]
-    rows = []
-    for kept in (one for one in listed if one.budget and one.window == windows[0]):
+    for kept in beside:
         loss, held = read_mean(results, step, kept), read_bytes(results, step, kept)
         share = (losses[0] - loss) / (losses[0] - losses[-1]) if len(losses) > 1 else math.nan
         # the longer a window, the lower its loss: by the logarithm of its length in between
@@ -376,62 +381,56 @@ def build_prices(results: Results) -> Table:
     )  # fmt: skip
 
 
-def list_gains(results: Results) -> Iterator[tuple[str, int, Kept]]:
-    """What gains over the smallest window alone, with its name and budget: longer windows, then
-    what a cache keeps.
+def list_gains(results: Results) -> dict[tuple[str, int], list[Estimate]]:
+    """By what is held and its budget (0: a longer window) the gain over the smallest window alone
+    of each of `KINDS`, per token of the whole text.
     """
-    listed = [kept for kept in list_kept(results, "kept_cache") if kept.text == "original"]
-    short = min((kept.window for kept in listed), default=0)
-    for kept in listed:
-        if kept.window > short and not kept.budget:
-            yield f"a window of {kept.window:,}", 0, kept
-    for kept in listed:
-        if kept.window == short and kept.budget:
-            yield kept.name, kept.budget, kept
-
-
-def split_gain(results: Results, kept: Kept) -> list[Gap]:
-    """The gain over the smallest window alone of each of `KINDS`, per token of the whole text."""
     step = "kept_cache"
-    short = _nothing(min(one.window for one in list_kept(results, step)))
-    shares = (
-        [read_share(results, step, one, parts) for one in (kept, short)] for parts in KINDS.values()
-    )
-    return [estimate((ours - theirs).to_numpy()) for ours, theirs in shares]
-
-
-def build_gains(results: Results) -> Table:
-    """A row for each longer window, and for each policy and budget beside the smallest."""
-    rows = [
-        (
-            name,
-            Number(budget, 0) if budget else MISSING,
-            *(gap.number for gap in split_gain(results, kept)),
+    alone, beside = list_original(results, step)
+    if not alone:
+        return {}
+    short, *longer = alone.values()
+    named = {(f"a window of {kept.window:,}", 0): kept for kept in longer}
+    named |= {(kept.name, kept.budget): kept for kept in beside}
+    found = {}
+    for name, kept in named.items():
+        shares = (
+            [read_share(results, step, one, parts) for one in (kept, short)]
+            for parts in KINDS.values()
         )
-        for name, budget, kept in list_gains(results)
-    ]
-    return Table(
-        name="gains",
-        title="Where the gain falls",
-        columns=("What is held", "Tokens", *KINDS),
-        rows=tuple(rows),
-        measures=(
-            "Nats per token of the whole text less those of the smallest window alone, by the kind"
-            " of token that they are of: the columns add up to the whole difference."
-        ),
-        note="Mentions: of names by their spelling. Means over books, with Student's intervals.",
-    )
+        found[name] = [estimate((ours - theirs).to_numpy()) for ours, theirs in shares]
+    return found
+
+
+def _list_held(results: Results, _: Place) -> Iterator[Row]:
+    for (name, budget), gaps in list_gains(results).items():
+        yield (name, Number(budget, 0) if budget else MISSING), {"gaps": gaps}
+
+
+def _gain(number: int, kind: str) -> Measure:
+    return Measure(kind, cell=lambda _, row: row["gaps"][number].number())
+
+
+GAINS = Pivot(
+    name="gains",
+    title="Where the gain falls",
+    step="kept_cache",
+    rows=(Axis(("What is held", "Tokens"), _list_held),),
+    columns=tuple(_gain(number, kind) for number, kind in enumerate(KINDS)),
+    measures=(
+        "Nats per token of the whole text less those of the smallest window alone, by the kind"
+        " of token that they are of: the columns add up to the whole difference."
+    ),
+    note="Mentions: of names by their spelling. Means over books, with Student's intervals.",
+)
 
 
 def draw_gains(results: Results) -> Figure | None:
     """Nats per token that a longer window gains over the smallest, and that 256 tokens gain which
     are kept beside it, by the kind of token that the gain is of.
     """
-    bars = {
-        name: split_gain(results, kept)
-        for name, budget, kept in list_gains(results)
-        if budget in (0, 256)
-    }
+    found = list_gains(results)
+    bars = {name: gaps for (name, budget), gaps in found.items() if budget in (0, 256)}
     if len(bars) < 2:
         return None
     figure = Figure(figsize=(8.0, 1.4 + 0.34 * len(bars)), layout="constrained")
@@ -453,18 +452,17 @@ def draw_gains(results: Results) -> Figure | None:
 
 def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     """The best policy at 256 tokens beside the smallest window, and what the plan decides."""
-    listed = [one for one in list_kept(results, step) if one.text == "original"]
-    window = min((kept.window for kept in listed), default=0)
-    beside = [one for one in listed if one.window == window and one.budget]
+    alone, beside = list_original(results, step)
     if not beside:
         return ()
-    gaps = {one: subtract(results, step, one, _nothing(window)) for one in beside}
+    window = min(alone)
+    gaps = {one: subtract(results, step, one, alone[window]) for one in beside}
     known = {one: gap for one, gap in gaps.items() if gap is not None}
     said = []
     for size in sorted({one.budget for one in known}):
         own = {one: gap for one, gap in known.items() if one.budget == size}
         best = min(own, key=lambda one: own[one].value)
-        said.append(f"{best.name} with {size:,} tokens ({own[best].number})")
+        said.append(f"{best.name} with {size:,} tokens ({own[best].number()})")
     verdicts = (
         f"{row[0]} {row[4]} against {row[5]}: {row[6]}, {row[-1]}"
         for row in build_contrasts(results, step).rows
@@ -483,12 +481,10 @@ def draw_prices(results: Results) -> Figure | None:
     was mentioned last before the window.
     """
     step = "kept_cache"
-    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
-    windows = sorted({kept.window for kept in listed})
-    if len(windows) < 2:
+    alone, own = list_original(results, step)
+    if len(alone) < 2:
         return None
-    short = windows[0]
-    own = [kept for kept in listed if kept.window == short and kept.budget]
+    short, *longer = alone
     panels = []
     for part in ("all", "far"):
         lines = []
@@ -500,8 +496,8 @@ def draw_prices(results: Results) -> Figure | None:
             lines.append(Line(name, PALETTE[number % len(PALETTE)], x, y, **look))
         base = read_window_bytes(results, short)
         if part == "all" and base is not None:
-            more = [(read_window_bytes(results, w) or 0) - base for w in windows[1:]]
-            y = [read_mean(results, step, _nothing(window)) for window in windows[1:]]
+            more = [(read_window_bytes(results, window) or 0) - base for window in longer]
+            y = [read_mean(results, step, alone[window]) for window in longer]
             line = Line("a longer window", INK, [one / 1024 for one in more], y, mark="s")
             lines.append(line)
         up = "Nats per token" if part == "all" else ""
@@ -511,11 +507,11 @@ def draw_prices(results: Results) -> Figure | None:
 
 
 def _part(step: str, title: str) -> Part:
-    tables: list[Any] = [partial(build_contrasts, step=step), partial(build_losses, step=step)]
+    tables: list[Any] = [partial(build_contrasts, step=step), make_losses(step)]
     say = partial(say_remembering, step=step)
     if step == "kept_cache":
         figures = {"prices": draw_prices, "gains": draw_gains}
-        return Part(step, title, (*tables, build_prices, build_gains), figures, say)
+        return Part(step, title, (*tables, build_prices, GAINS), figures, say)
     return Part(step, title, tuple(tables), say=say)
 
 

@@ -9,27 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
 
 if TYPE_CHECKING:
     from entity_transformers.models.static.vectors import WordVectors
 
 SYNTACTIC = "gram"  # how the names of the sections on grammar begin
 QUESTIONS = "questions-words.txt"
+MOST = 30_000
+"""The most frequent words of train, which are asked for and answered, as in word2vec's own test."""
 PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
-
-
-class AnalogiesParams(Section):
-    """Word analogies and word similarity of static vectors."""
-
-    most_frequent: PositiveInt
-    """words that may be asked for and answered, the most frequent of train"""
 
 
 @step(
     "analogies",
     "word analogies, and word similarity beside that of people",
-    params=AnalogiesParams,
     reads={"lm": MODEL},
     needs={"static"},
     libraries=("gensim", "pandas"),
@@ -43,10 +36,10 @@ def analogies(run: Run) -> Rows:
     from gensim.test.utils import datapath
 
     vectors = run.entry.kind.module().load(run.home("lm"))
-    keyed, most = make_keyed(vectors), run.section.most_frequent
-    yield from answer_questions(keyed, datapath(QUESTIONS), most)
+    keyed = make_keyed(vectors)
+    yield from answer_questions(keyed, datapath(QUESTIONS), MOST)
     for name, file in PAIRS.items():
-        yield from compare_pairs(keyed, datapath(file), most, name)
+        yield from compare_pairs(keyed, datapath(file), MOST, name)
 
 
 def make_keyed(vectors: WordVectors) -> Any:

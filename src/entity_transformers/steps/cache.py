@@ -23,7 +23,7 @@ class CacheParams(ChoosingSection):
     "cache",
     "perplexity with a continuous cache of recent tokens, sizes compared",
     params=CacheParams,
-    also=("perplexity.stride", "perplexity.batch"),
+    also=("perplexity.stride",),
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
     title="A cache of recent tokens",
@@ -34,17 +34,14 @@ def cache(run: Run) -> Rows:
     """
     import numpy as np
 
-    from entity_transformers.tasks.cache import (
-        choose_all,
-        read_scores,
-        score_sizes,
-    )
+    from entity_transformers.corpus.labels import give
+    from entity_transformers.tasks.cache import choose_all, read_scores, score_sizes
     from entity_transformers.tasks.perplexity import sum_documents
 
     section = run.section
-    how = {"sizes": section.sizes, **run.reading}
-    choices = choose_all(read_scores(run.trained, run.split(section.choose), **how))
-    judged = run.split(section.report)
+    how = {"sizes": section.sizes, **run.params.reading(run.entry)}
+    chosen, judged = (give(run.split(name), "none") for name in (section.choose, section.report))
+    choices = choose_all(read_scores(run.trained, chosen, **how))
     scores = read_scores(run.trained, judged, **how)
     found = list(score_sizes(scores, choices, section.sizes))
     for one in found:

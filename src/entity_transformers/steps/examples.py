@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from entity_transformers.corpus.tasks import registry
 from entity_transformers.resolve.registry import REGISTRY, check_causal
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
+from entity_transformers.study.sections import Section
 
 
 def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -40,8 +40,6 @@ class ExamplesParams(Section):
     """those that are read"""
     path: str | None
     """folder with a folder for each task; null: that of this machine, or a download"""
-    most: PositiveInt | None
-    """examples of a split, evenly spaced where there are more; null: all"""
 
 
 @step(
@@ -67,7 +65,6 @@ def examples(run: Run) -> Rows:
     read = read_all(
         {name: Path(files["root"]) for name, files in listed.items()},
         run.params.corpus.bad_documents,
-        run.section.most,
         statistics,
     )
     write_json_lines(run.folder / "examples.jsonl", read)

@@ -79,17 +79,13 @@ def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: tuple[int, ...]) 
     """
     import numpy as np
 
-    lengths = np.diff(corpus.offsets)
-    documents = np.repeat(np.arange(len(corpus)), lengths)
+    from entity_transformers.tasks.perplexity import sum_parts
+
+    documents = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
     # how many tokens of its document stand before each; -1 at <|endoftext|>, not predicted
     places = np.arange(len(corpus.tokens)) - corpus.offsets[documents] - 1
-    for low, high in zip(bounds, (*bounds[1:], None), strict=True):
-        there = (places >= low) & (places < (high or np.inf))
-        about = {"split": corpus.split, "place": f"{low}-{high - 1}" if high else f"{low}+"}
-        tokens = np.bincount(documents[there], minlength=len(corpus))
-        nats = np.bincount(documents[there], nll[there].astype(float), minlength=len(corpus))
-        loss = float(nats.sum() / tokens.sum()) if tokens.sum() else None
-        yield {"measure": "loss", "value": loss, "count": int(tokens.sum()), **about}
-        for d in np.flatnonzero(tokens).tolist():
-            own = {"count": int(tokens[d]), "unit": corpus.names[d], **about}
-            yield {"measure": "nll", "value": float(nats[d]), **own}
+    parts = {
+        f"{low}-{high - 1}" if high else f"{low}+": (places >= low) & (places < (high or np.inf))
+        for low, high in zip(bounds, (*bounds[1:], None), strict=True)
+    }
+    yield from sum_parts(corpus, nll, parts, {}, "place")

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import ChoosingSection, PositiveInt, Size
+from entity_transformers.study.sections import ChoosingSection, Size
 
 
 class ProbeParams(ChoosingSection):
@@ -16,8 +16,6 @@ class ProbeParams(ChoosingSection):
     best one is chosen.
     """
 
-    documents: PositiveInt | None
-    """first documents of each split; null: all"""
     groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
     """name of a group: Penn Treebank tags of its head words"""
     batch: Size
@@ -50,20 +48,20 @@ def probe(run: Run) -> Rows:
 
     section, window = run.section, run.entry.lm.window
     how = {"window": window, "batch": section.batch}
-    splits, groups = (section.choose, section.report), list(section.groups)
-    gold = [run.tokens(split).head(section.documents) for split in splits]
+    splits = (section.choose, section.report)
+    gold = [run.tokens(split) for split in splits]
     one, other = (
-        task.ask(run.documents(split)[: section.documents], text, section.groups, window=window)
+        task.ask(run.documents(split), text, section.groups, window=window)
         for split, text in zip(splits, gold, strict=True)
     )
     given = [give(text, run.entry.labels, run.seed) for text in gold]
     first = task.score_heads(run.trained, given[0], one, **how)
     profiles = {key: scores.profile for key, scores in first.items()}
     second = task.score_heads(run.trained, given[1], other, **how, profiles=profiles)
-    chosen = task.choose_heads(first, one, groups)
-    yield from task.question_rows(splits[0], one, groups)
-    yield from task.question_rows(splits[1], other, groups)
-    yield from task.choice_rows(chosen, (first, second), (one, other), splits, groups)
-    yield from task.head_rows(splits[0], first, one, groups)
-    yield from task.head_rows(splits[1], second, other, groups)
-    yield from task.document_rows(chosen, second, other, gold[1].names, groups, splits[1])
+    chosen = task.choose_heads(first, one)
+    yield from task.question_rows(one)
+    yield from task.question_rows(other)
+    yield from task.choice_rows(chosen, (first, second), (one, other))
+    yield from task.head_rows(first, one)
+    yield from task.head_rows(second, other)
+    yield from task.document_rows(chosen, second, other)

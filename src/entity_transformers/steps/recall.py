@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -27,14 +27,12 @@ class RecallParams(Section):
     as the document; none: nothing is trained"""
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     """one training run per model and seed; a run takes a minute, so more than one"""
-    facts: Annotated[tuple[Literal["colour", "town", "trade"], ...], Field(min_length=1)]
-    """facts of an entity, one asked for at a time"""
     entities: Size
     """entities of a document"""
     windows: Annotated[Integer, Field(ge=2, le=10**6)]
     """windows of a document: the fact in the first, questions in all"""
     values: Annotated[Integer, Field(ge=2, le=10**6)]
-    """values of a sort of fact; chance is one in so many"""
+    """different facts; chance is one in so many"""
     names: Size
     """names that a document's entities draw from"""
     documents: Size
@@ -57,9 +55,8 @@ class RecallParams(Section):
     """share of the steps that is linear warm-up"""
 
     def problems(self) -> Iterator[str]:
-        for name in ("seeds", "facts"):
-            if len(set(getattr(self, name))) < len(getattr(self, name)):
-                yield f"{name} must not repeat"
+        if len(set(self.seeds)) < len(self.seeds):
+            yield "seeds must not repeat"
         if self.entities > self.names:
             yield (
                 f"entities {self.entities} is more than names {self.names}, but a document's names"
@@ -115,7 +112,7 @@ def recall(run: Run) -> Rows:
     for name in ("entities", "windows", "values", "names", "window", "vocabulary"):
         yield {"measure": name, "value": getattr(task, name)}
     yield from score_training(training, section)
-    machine = {"device": str(device), "processes": 1, "threads": run.params.run.threads}
+    machine = {"device": str(device), "threads": run.params.run.threads}
     seconds = {
         "seconds_per_step": training.progress.median_step_seconds,
         "windows_per_step": training.windows_per_step,

@@ -15,8 +15,6 @@ class ReportParams(Section):
 
     title: str
     """heading of the report"""
-    example_words: Size
-    """words of the aligned example (table 1)"""
     pictured_entities: Size
     """entities shown in the embedding pictures (appendix)"""
     bootstrap_samples: Annotated[PositiveInt, Field(le=100_000)]

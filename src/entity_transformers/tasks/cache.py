@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import give
-from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.encode.reader import read_document
 from entity_transformers.models.base import LanguageModel
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
@@ -88,41 +87,19 @@ class Cached:
 
 @torch.inference_mode()
 def read_scores(
-    model: LanguageModel,
-    corpus: AlignedCorpus,
-    *,
-    sizes: Sequence[int],
-    window: int,
-    stride: int,
-    batch: int,
+    model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
 ) -> CacheScores:
-    """Probabilities of every token but the leading ``<|endoftext|>``, without labels; windows and
-    errors as of `read_windows`. The cache begins anew with each document.
+    """What the model and caches of ``sizes`` give to every token but the leading ``<|endoftext|>``,
+    with the split's labels; windows and errors as of `read_windows`. A cache compares states, and
+    begins anew with each document.
     """
-    documents = read_documents(
-        model, give(corpus, "none"), window=window, stride=stride, batch=batch
-    )
-    parts = (
-        (compute_token_losses(model, states, targets), recall_targets(states, targets, sizes))
-        for states, targets in documents
-    )
+
+    def read(text: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
+        states, nats, _ = read_document(model, text, window=window, stride=stride)
+        return nats[1:], recall_targets(states[:-1], text.tokens[1:], sizes)
+
+    parts = (read(corpus.part(slice(d, d + 1))) for d in range(len(corpus)))
     return CacheScores.collect(parts, np.diff(corpus.offsets) - 1, len(sizes))
-
-
-def read_documents(
-    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
-) -> Iterator[tuple[Tensor, np.ndarray]]:
-    """The state before each predicted token [T, W] and those tokens [T], document by document, with
-    the split's labels.
-    """
-    for d in range(len(corpus)):
-        place = corpus.document(d)
-        alone = corpus.part(slice(d, d + 1))
-        states = torch.zeros(place.stop - place.start, model.width, device=model.device)
-        for reading in read_windows(model, alone, window=window, stride=stride, batch=batch):
-            valid = torch.from_numpy(reading.valid).to(model.device)
-            states[torch.from_numpy(reading.where[reading.valid])] = reading.hidden[valid].float()
-        yield states[:-1], corpus.tokens[place][1:]
 
 
 def recall_targets(

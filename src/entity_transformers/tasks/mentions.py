@@ -3,15 +3,14 @@ each way of labels, with and without a continuous cache around the model, and wi
 entities in a pointer's memory.
 
 A token's kind follows from one layer of mentions, whatever labels a model reads, so that all models
-are judged on the same tokens. Dimensions: T predicted tokens of a document, W width, N predicted
-tokens of the split.
+are judged on the same tokens. Dimension: N predicted tokens of the split.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -20,15 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
-from entity_transformers.corpus.labels import LAG, give
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.layers import split_layer
-from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.step import Rows, Run
-from entity_transformers.tasks.cache import CacheScores, choose_all, recall_targets, score_sizes
+from entity_transformers.tasks.cache import choose_all, read_scores, score_sizes
+from entity_transformers.tasks.perplexity import mention_distances
 
 FAR = "far"
 """The tokens of later mentions whose entity was last mentioned more than a window before."""
@@ -43,42 +42,6 @@ PRONOUNS = frozenset(
     " himself she her hers herself it its itself they them their theirs themselves thou thee thy"
     " thine one who whom whose which that this these those".split()
 )
-NONE = -1
-NEVER = int(np.iinfo(np.int64).max)
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """Tokens ``[start, end)`` of a document, ``form``, name ``entity``; predictions from ``known``
-    on may use that.
-    """
-
-    start: int
-    end: int
-    entity: int
-    known: int
-    form: tuple[int, ...]
-
-
-def find_mentions(
-    labels: np.ndarray, spans: np.ndarray, words: np.ndarray, tokens: np.ndarray
-) -> list[Mention]:
-    """The mentions of a document in reading order, from four int arrays [T] over its predicted
-    tokens: entity (0: none), number of the mention (-1: none), word, token id.
-
-    Prediction t has read the tokens before t. A mention is known once the second word after it has
-    begun: then the word after it is complete, at which a causal resolver may have looked. One with
-    fewer words after it is never used.
-    """
-    edges = [0, *(np.flatnonzero(np.diff(spans)) + 1).tolist(), len(spans)]
-    found = []
-    for start, end in pairwise(edges):
-        if start < end and spans[start] >= 0:
-            begun = int(np.searchsorted(words, words[end - 1] + LAG))
-            known = begun + 1 if begun < len(words) else NEVER
-            form = tuple(tokens[start:end].tolist())
-            found.append(Mention(start, end, int(labels[start]), known, form))
-    return found
 
 
 def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
@@ -100,65 +63,39 @@ def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -
     """The split with the first ``tokens`` predicted tokens of each document; of one that then has
     more than ``most`` in all, every k-th document, k as small as that allows.
     """
-    lengths = np.minimum(np.diff(corpus.offsets), tokens + 1)
-    every = 1 if most is None else max(1, -(-int((lengths - 1).sum()) // most))
-    starts, lengths = corpus.offsets[:-1:every], lengths[::every]
-    kept = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, lengths, strict=True)])
-    columns: dict[str, Any] = {name: getattr(corpus, name)[kept] for name in TOKEN_ARRAYS}
-    about: dict[str, Any] = {
-        "names": corpus.names[::every],
-        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
-        "layers": {name: layer[kept] for name, layer in corpus.layers.items()},
-        "given": None,
-        "layer": "none",
-    }
-    return replace(corpus, **about, **columns)
+    whole = int(np.minimum(np.diff(corpus.offsets) - 1, tokens).sum())
+    every = 1 if most is None else max(1, -(-whole // most))
+    return corpus.pick(range(0, len(corpus), every), tokens + 1)
 
 
 def group_split(
     corpus: AlignedCorpus, layer: str, window: int, write: Callable[[Sequence[int]], str]
 ) -> dict[str, np.ndarray]:
-    """The group of each predicted token of the split, int8 [N], by the mentions of ``layer``; see
-    `group_tokens`.
-    """
-    labels, spans = find_layer(corpus, layer)
-    parts = []
-    for d in range(len(corpus)):
-        place = corpus.document(d)
-        own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
-        columns = labels[own], spans[own], corpus.words[own], corpus.tokens[own]
-        parts.append(group_tokens(find_mentions(*columns), len(columns[0]), window, write))
-    return {name: np.concatenate([one[name] for one in parts]) for name in GROUPINGS}
-
-
-def group_tokens(
-    mentions: Sequence[Mention], size: int, window: int, write: Callable[[Sequence[int]], str]
-) -> dict[str, np.ndarray]:
-    """The group of each of ``size`` tokens of a document, int8, as an index of `GROUPINGS`; -1: in
-    none of them.
+    """The group of each predicted token of the split, int8 [N], as an index of `GROUPINGS`, by the
+    mentions of ``layer``; -1: in none of them.
 
     Place: outside mentions; in an entity's first one; in a later one, whose entity's latest
     mention ended at most ``window`` tokens before it (near) or earlier (far). Then of later
     mentions: token, its first or a further one; sort, by its spelling as ``write`` gives it;
     distance in tokens from the end of that latest mention, the largest power of two in it.
     """
-    found = {name: np.full(size, NONE, np.int8) for name in GROUPINGS}
-    found["place"][:] = PLACES.index("outside")
-    ends: dict[int, int] = {}
-    for mention in mentions:
-        own, last = slice(mention.start, mention.end), ends.get(mention.entity)
-        ends[mention.entity] = mention.end
-        if last is None:
-            found["place"][own] = PLACES.index("first")
-            continue
-        distance = mention.start - last
-        found["place"][own] = PLACES.index("near" if distance <= window else FAR)
-        found["token"][own] = TOKENS.index("rest")
-        found["token"][mention.start] = TOKENS.index("begin")
-        found["sort"][own] = SORTS.index(find_sort(write(mention.form)))
-        power = max(1, distance).bit_length() - 1  # mentions beside each other are at distance 0
-        found["distance"][own] = min(power, len(DISTANCES) - 1)
-    return found
+    labels, spans = find_layer(corpus, layer)
+    distance = mention_distances(replace(corpus, gold=labels, mentions=spans))
+    later, apart = distance > 0, np.maximum(1, distance - 1)  # mentions side by side are 0 apart
+    begins = spans != np.concatenate([[-1], spans[:-1]])
+    sort = np.full(len(spans), -1)
+    edges = np.flatnonzero(np.diff(spans, prepend=-1, append=-1)).tolist()
+    for start, end in pairwise(edges):
+        if later[start]:
+            sort[start:end] = SORTS.index(find_sort(write(corpus.tokens[start:end].tolist())))
+    powers = np.searchsorted([int(one) for one in DISTANCES], apart, side="right") - 1
+    found = {
+        "place": np.select([distance < 0, distance == 0, distance - 1 <= window], [0, 1, 2], 3),
+        "token": np.where(later, ~begins, -1),
+        "sort": sort,
+        "distance": np.where(later, powers, -1),
+    }
+    return {name: one[corpus.words >= 0].astype(np.int8) for name, one in found.items()}
 
 
 def find_sort(mention: str) -> str:
@@ -183,40 +120,6 @@ def name_condition(entry: ModelEntry) -> str:
 def points(entry: ModelEntry) -> bool:
     """Does it copy from a memory of entities that its labels name?"""
     return entry.lags and entry.labels != "none"
-
-
-def read_document(
-    model: LanguageModel, text: AlignedCorpus, *, window: int, stride: int
-) -> tuple[Tensor, np.ndarray]:
-    """The state before each predicted token of a split of one document [T, W], and the nats of
-    those tokens float32 [T], with the split's labels.
-    """
-    length = len(text.tokens) - 1
-    states = torch.zeros(length, model.width, device=model.device)
-    nats = np.zeros(length, np.float32)
-    for reading in read_windows(model, text, window=window, stride=stride, batch=1):
-        where, hidden = reading.where[0], reading.hidden[0]
-        where, hidden = where[where < length], hidden[torch.from_numpy(where < length)]
-        states[torch.from_numpy(where)] = hidden[:, : model.width].float()
-        nats[where] = compute_token_losses(model, hidden, text.tokens[where + 1])
-    return states, nats
-
-
-@torch.inference_mode()
-def read_scores(
-    model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
-) -> CacheScores:
-    """What the model and caches of ``sizes`` give to every token but the leading ``<|endoftext|>``,
-    with the split's labels; windows as of `read_windows`. A cache compares states, and begins anew
-    with each document.
-    """
-    texts = [corpus.part(slice(d, d + 1)) for d in range(len(corpus))]
-    read = (read_document(model, text, window=window, stride=stride) for text in texts)
-    parts = (
-        (nats, recall_targets(states, text.tokens[1:], sizes))
-        for text, (states, nats) in zip(texts, read, strict=True)
-    )
-    return CacheScores.collect(parts, np.diff(corpus.offsets) - 1, len(sizes))
 
 
 def count_entities(corpus: AlignedCorpus) -> list[int]:

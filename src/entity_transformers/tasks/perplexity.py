@@ -177,3 +177,26 @@ def sum_documents(nll: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     offsets.
     """
     return np.diff(np.concatenate([[0.0], np.cumsum(nll, dtype=np.float64)])[offsets])
+
+
+def sum_parts(
+    corpus: AlignedCorpus,
+    nats: np.ndarray,
+    parts: Mapping[str, np.ndarray],
+    about: Mapping[str, Any],
+    column: str = "part",
+) -> Rows:
+    """The loss of each part of a split (``column`` names it), of the nats [N] of each token and of
+    which are in it, bool [N]; and the nats of each document that has any.
+    """
+    document = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+    for part, where in parts.items():
+        counts = np.bincount(document[where], minlength=len(corpus))
+        sums = np.bincount(document[where], nats[where].astype(float), minlength=len(corpus))
+        key = {"split": corpus.split, column: part, **about}
+        total = int(counts.sum())
+        loss = float(sums.sum() / total) if total else None
+        yield {"measure": "loss", "value": loss, "count": total, **key}
+        for d in np.flatnonzero(counts).tolist():
+            own = {"unit": corpus.names[d], "count": int(counts[d]), **key}
+            yield {"measure": "nll", "value": float(sums[d]), **own}

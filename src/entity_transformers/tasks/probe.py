@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.mentions import find_head
+from entity_transformers.encode.mentions import find_head, number_tags
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
@@ -82,27 +82,32 @@ class WindowQuestions:
 class Questions:
     """All questions of a split.
 
+    split    where they are asked
+    names    of its documents
     windows  those that have any, by their first token in the split's arrays
     table    a row per question: its document, the group of the asking mention's head word (-1:
              none), how many candidates there are, and by baseline (`BASELINES`) 1 where it chooses
              right, a fraction where it can only guess
-    documents, mentions, later   documents; mentions; mentions whose entity was mentioned before in
-                                 the document
+    groups   of head words, by which answers are told apart
+    mentions, later   mentions; those whose entity was mentioned before in the document
     """
 
+    split: str
+    names: Sequence[str]
     windows: Mapping[int, WindowQuestions]
     table: pd.DataFrame
-    documents: int
+    groups: Sequence[str]
     mentions: int
     later: int
 
-    def split_groups(self, groups: Sequence[str]) -> dict[str, np.ndarray]:
+    @cached_property
+    def masks(self) -> dict[str, np.ndarray]:
         """Which questions belong to a group, bool [Q] by name: ``all``, the groups in their order,
         ``other``.
         """
         group = self.table["group"].to_numpy()
         masks = {"all": np.ones(len(group), bool)}
-        masks |= {name: group == g for g, name in enumerate(groups)}
+        masks |= {name: group == g for g, name in enumerate(self.groups)}
         return masks | {"other": group < 0}
 
 
@@ -113,7 +118,7 @@ def find_places(
 
     The head word is `find_head`'s among the words of any group, else the mention's last word.
     """
-    group_of = {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+    group_of = number_tags(groups)
     members = frozenset(group_of)
     for d in range(len(corpus)):
         part = corpus.document(d)
@@ -169,7 +174,8 @@ def ask(
     table = pd.DataFrame(rows, columns=columns).astype(kinds)
     entities = {(place.document, place.entity) for place in places}
     later = len(places) - len(entities)
-    return Questions(windows, table, len(documents), len(places), later)
+    about = corpus.split, corpus.names
+    return Questions(*about, windows, table, list(groups), len(places), later)
 
 
 def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuestions:
@@ -367,13 +373,10 @@ def choose_head(credits: np.ndarray, mask: np.ndarray) -> Best:
     return int(layer), int(head)
 
 
-def choose_heads(
-    heads: Heads, questions: Questions, groups: Sequence[str]
-) -> dict[Key, dict[str, Best]]:
+def choose_heads(heads: Heads, questions: Questions) -> dict[Key, dict[str, Best]]:
     """The best head of every attention for every group."""
-    masks = questions.split_groups(groups)
     return {
-        key: {name: choose_head(scores.credits, mask) for name, mask in masks.items()}
+        key: {name: choose_head(scores.credits, mask) for name, mask in questions.masks.items()}
         for key, scores in heads.items()
     }
 
@@ -383,14 +386,14 @@ def _share(credits: np.ndarray, mask: np.ndarray) -> float | None:
     return float(credits[mask].mean(dtype=np.float64)) if mask.any() else None
 
 
-def question_rows(split: str, questions: Questions, groups: Sequence[str]) -> Rows:
+def question_rows(questions: Questions) -> Rows:
     """One split's counts: documents, mentions, those whose entity was mentioned before in the
     document (later), those of them that have such a mention in the same window (asked), the share
     of the others and the mean number of candidates; and by group the accuracy of each baseline.
     """
     table, later = questions.table, questions.later
     counts = {
-        "documents": questions.documents,
+        "documents": len(questions.names),
         "mentions": questions.mentions,
         "mentions_later": later,
         "mentions_asked": len(table),
@@ -398,10 +401,10 @@ def question_rows(split: str, questions: Questions, groups: Sequence[str]) -> Ro
         "candidates": float(table["candidates"].mean()) if len(table) else None,
     }
     for name, value in counts.items():
-        yield {"measure": name, "value": value, "split": split}
-    for group, mask in questions.split_groups(groups).items():
+        yield {"measure": name, "value": value, "split": questions.split}
+    for group, mask in questions.masks.items():
         for name in BASELINES:
-            about = {"split": split, "group": group, "count": int(mask.sum())}
+            about = {"split": questions.split, "group": group, "count": int(mask.sum())}
             share = _share(table[name].to_numpy(), mask)
             yield {"measure": f"accuracy_{name}", "value": share, **about}
 
@@ -410,15 +413,13 @@ def choice_rows(
     chosen: Mapping[Key, Mapping[str, Best]],
     heads: tuple[Heads, Heads],
     questions: tuple[Questions, Questions],
-    splits: tuple[str, str],
-    groups: Sequence[str],
 ) -> Rows:
     """For each attention and group the head chosen on the first split (layer and head from 1), its
     accuracy there and on the other split; the accuracy on the other of its mean weight at each
     distance (by distance) and of the head that is best there (best: biased, to see how much the
     choice matters).
     """
-    first, second = (asked.split_groups(groups) for asked in questions)
+    first, second = (asked.masks for asked in questions)
     for key, best in chosen.items():
         attention, entities = key
         credits, others = heads[0][key].credits, heads[1][key].credits
@@ -440,20 +441,19 @@ def choice_rows(
             for name, value in values.items():
                 side = name != "chosen_accuracy"
                 count = int((first, second)[side][group].sum()) if name in ACCURACIES else None
-                about = {"split": splits[side], "group": group, "count": count}
+                about = {"split": questions[side].split, "group": group, "count": count}
                 about |= {"attention": attention, "entities": entities}
                 yield {"measure": name, "value": value, **about}
 
 
-def head_rows(split: str, heads: Heads, questions: Questions, groups: Sequence[str]) -> Rows:
+def head_rows(heads: Heads, questions: Questions) -> Rows:
     """Right answers of every head, and of its mean weight at each distance where that is known."""
-    masks = questions.split_groups(groups)
     for (attention, entities), scores in heads.items():
         measured = {"head_correct": scores.credits, "head_by_distance": scores.by_distance}
         for layer, head in np.ndindex(scores.credits.shape[:2]):
-            where = {"split": split, "attention": attention, "entities": entities}
+            where = {"split": questions.split, "attention": attention, "entities": entities}
             where |= {"layer": layer + 1, "head": head + 1}
-            for name, mask in masks.items():
+            for name, mask in questions.masks.items():
                 about = {**where, "group": name, "count": int(mask.sum())}
                 for measure, answers in measured.items():
                     if answers is not None:
@@ -462,19 +462,13 @@ def head_rows(split: str, heads: Heads, questions: Questions, groups: Sequence[s
 
 
 def document_rows(
-    chosen: Mapping[Key, Mapping[str, Best]],
-    heads: Heads,
-    questions: Questions,
-    names: Sequence[str],
-    groups: Sequence[str],
-    split: str,
+    chosen: Mapping[Key, Mapping[str, Best]], heads: Heads, questions: Questions
 ) -> Rows:
     """Right answers of the chosen heads and the baselines in each document that has a question, for
     intervals over documents.
     """
-    masks = questions.split_groups(groups)
     for (attention, entities), best in chosen.items():
-        about = {"split": split, "attention": attention, "entities": entities}
+        about = {"split": questions.split, "attention": attention, "entities": entities}
         scores = heads[attention, entities]
         for group, head in best.items():
             if head is None:
@@ -484,9 +478,9 @@ def document_rows(
             if scores.by_distance is not None:
                 answers["by_distance"] = scores.by_distance[head].astype(float)
                 measures.insert(1, "by_distance")
-            found = answers[masks[group]].groupby("document")[measures].agg("sum").round(6)
-            counts = answers[masks[group]].groupby("document").size()
+            by_document = answers[questions.masks[group]].groupby("document")
+            found, counts = by_document[measures].agg("sum").round(6), by_document.size()
             for d, sums in found.iterrows():
-                own = {"count": int(counts[d]), "group": group, "unit": names[d], **about}
+                own = {"count": int(counts[d]), "group": group, "unit": questions.names[d], **about}
                 for measure, total in sums.items():
                     yield {"measure": measure, "value": float(total), **own}

@@ -33,7 +33,7 @@ BATCH = 256
 
 def make_task(params: RecallParams) -> FactTask:
     """The task of a study."""
-    return FactTask(params.facts, params.entities, params.windows, params.values, params.names)
+    return FactTask(params.entities, params.windows, params.values, params.names)
 
 
 def resolve_entry(
@@ -61,7 +61,6 @@ def resolve_entry(
         "memory_gradient_windows": 0,
         "steps": steps,
         "documents_per_step": params.documents_per_step,
-        "accumulation": 1,
         "learning_rate": params.learning_rate,
         "schedule": "cosine",
         "warmup_steps": int(steps * params.warmup),
@@ -128,15 +127,10 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
 
 def accuracy_rows(task: FactTask, answers: Answers, right: np.ndarray) -> Rows:
     """Share of right answers, bool [N], and the number of questions, by the fact's distance in
-    windows, beyond its own window (later), and of these by kind of fact. Without any question of a
-    sort the share is None.
+    windows, and beyond its own window (later); None without any question.
     """
-    later = answers.distances > 0
-    sorts: list[tuple[str, str | None, np.ndarray]] = [("later", None, later)]
-    sorts += [("later", name, later & (answers.kinds == k)) for k, name in enumerate(task.kinds)]
-    sorts[:0] = [(str(d), None, answers.distances == d) for d in range(task.windows)]
-    for distance, fact, among in sorts:
+    parts = {str(d): answers.distances == d for d in range(task.windows)}
+    for distance, among in {**parts, "later": answers.distances > 0}.items():
         count = int(among.sum())
         share = float(right[among].mean()) if count else None
-        about = {"count": count, "distance": distance, "fact": fact}
-        yield {"measure": "accuracy", "value": share, **about}
+        yield {"measure": "accuracy", "value": share, "count": count, "distance": distance}

@@ -18,7 +18,7 @@ from entity_transformers.corpus.labels import find_given_spans, give
 from entity_transformers.encode.reader import compute_token_losses, lay_out, plan_windows
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.tasks.perplexity import mention_distances
+from entity_transformers.tasks.perplexity import mention_distances, sum_parts
 from entity_transformers.tasks.policies import POLICIES, Past, describe
 
 Keep = Callable[[int], np.ndarray]
@@ -173,23 +173,3 @@ def list_rows(
     about = dict(zip(("policy", "labels", "budget"), key, strict=True)) | {"window": window}
     yield {"measure": "bytes", "value": held, "split": corpus.split, **about}
     yield from sum_parts(corpus, nats, parts, about)
-
-
-def sum_parts(
-    corpus: AlignedCorpus,
-    nats: np.ndarray,
-    parts: Mapping[str, np.ndarray],
-    about: dict[str, Any],
-) -> Iterator[dict[str, Any]]:
-    """The loss of each part of a split, and the nats of each document in it."""
-    document = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
-    for part, where in parts.items():
-        counts = np.bincount(document[where], minlength=len(corpus))
-        sums = np.bincount(document[where], nats[where].astype(float), minlength=len(corpus))
-        key = {"split": corpus.split, "part": part, **about}
-        total = int(counts.sum())
-        loss = float(sums.sum() / total) if total else None
-        yield {"measure": "loss", "value": loss, "count": total, **key}
-        for d in np.flatnonzero(counts).tolist():
-            own = {"unit": corpus.names[d], "count": int(counts[d]), **key}
-            yield {"measure": "nll", "value": float(sums[d]), **own}

@@ -1,20 +1,24 @@
-"""Resumable training state on disk: atomic folders of safetensors and JSON, never a pickle."""
+"""Resumable training state on disk: atomic folders of safetensors and JSON, never a pickle; held by
+one run at a time, whole or damaged.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from entity_transformers.artifacts import (
+    RECORD,
     atomic_folder,
     check,
     read_json,
@@ -23,6 +27,7 @@ from entity_transformers.artifacts import (
     write_record,
     write_with,
 )
+from entity_transformers.digests import file_digest
 from entity_transformers.train.progress import Progress, TrainingError
 
 log = logging.getLogger(__name__)
@@ -155,16 +160,61 @@ def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
-def seed_process(seed: int, rank: int, step: int) -> None:
-    """Seed the generators of process ``rank`` at ``step``: independent streams, that of the first
-    process's start is ``seed`` itself.
-
-    A run that goes on with another number of processes has no states of its own to go on with: it
-    starts such streams.
+def finish(state: Path, outputs: Sequence[str]) -> None:
+    """Note the outputs as they are now, and whose they are, by the folder's name: the run is whole,
+    and without this record it is not.
     """
-    fresh = rank == 0 and step == 0
-    torch.manual_seed(
-        seed
-        if fresh
-        else int(np.random.SeedSequence([seed, rank, step]).generate_state(1, np.uint64)[0])
-    )
+    write_record(state, outputs, {"run": state.name})
+
+
+def is_whole(state: Path, outputs: Sequence[str]) -> bool:
+    """Has the run finished, and are its outputs still as they were written?
+
+    A damaged curve raises ValueError, because the checkpoints can give the other files again but
+    not that one.
+    """
+    if not (state / RECORD).exists():
+        return False
+    try:
+        record = read_json(state / RECORD)
+    except ValueError:
+        record = {}
+    known = record.get("files", {})
+    if record.get("run") != state.name:
+        log.warning("%s: its files are damaged or of another training, and are not used", state)
+        return False
+    damaged = [
+        name
+        for name in outputs
+        if not (state / name).exists() or file_digest(state / name) != known.get(name)
+    ]
+    if "curve.csv" in damaged:
+        raise ValueError(
+            f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
+            f" {state} to train again"
+        )
+    if damaged:
+        names = ", ".join(damaged)
+        log.warning("%s: %s not as written: writing all again", state, names)
+    return not damaged
+
+
+@contextlib.contextmanager
+def hold(state: Path) -> Iterator[None]:
+    """Keep other runs out of ``state`` by a lock, which the kernel opens however the process ends:
+    where another run has it, ValueError. A file system without locks counts as locked.
+    """
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fault = f"another run is training in {state}: wait for its end, or stop it"
+            raise ValueError(fault) from None
+        except OSError as error:
+            log.warning(
+                "%s cannot be locked (%s): take care that no other run trains in it",
+                state,
+                error.strerror,
+            )
+        yield

@@ -16,7 +16,7 @@ from entity_transformers.artifacts import copy_file, read_json, read_text, write
 from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
-from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.folders import list_weights
 from entity_transformers.models.registry import build_model
@@ -24,13 +24,11 @@ from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
-from entity_transformers.tasks.held_out import measure_held_out
-from entity_transformers.train.checkpoint import CheckpointStore
-from entity_transformers.train.distributed import World, joined_world, launch
+from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.train.checkpoint import CheckpointStore, finish, hold, is_whole
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
 from entity_transformers.train.progress import CurveFile, CurveRow
-from entity_transformers.train.state import finish, hold, is_whole
-from entity_transformers.train.streams import memory_errors
+from entity_transformers.train.streams import mean_objective, memory_errors
 
 log = logging.getLogger(__name__)
 MODEL = ("config.json", "model.safetensors", "curve.csv")
@@ -41,25 +39,20 @@ OUTPUTS = (*MODEL, ROWS)
 
 def train_model(run: Run) -> list[Row]:
     """Train one model, or finish, or restore it: its state lies below work/lm under the digest of
-    all that it depends on. The files go into the run's folder; returned are its numbers, none in a
-    process of torchrun other than the first.
+    all that it depends on. The files go into the run's folder; returned are its numbers.
     """
-    launch(run.processes)
     weights = find_weights(find_path(run.entry.lm.initial_weights))
-    state, stopped = run.work / name_state(run, weights), None
-    with joined_world(run.params.run.device) as world:
-        if world.any(not is_whole(state, OUTPUTS)):
-            with hold(state, world):
-                stopped = _train(run, starting_from(run.entry, weights), state, world)
-        elif world.main:
-            log.info("finished before: restored from %s", state)
-        for name in MODEL if world.main and stopped is None else ():
-            copy_file(state / name, run.folder / name)
-        world.wait()
-    if stopped is not None:
-        raise SystemExit(runtime.STOPPED)
-    if not world.main:
-        raise SystemExit(0)
+    state = run.work / name_state(run, weights)
+    if is_whole(state, OUTPUTS):
+        log.info("finished before: restored from %s", state)
+    else:
+        with hold(state):
+            stopped = _train(run, starting_from(run.entry, weights), state)
+        if stopped is not None:
+            log.info("%s", stopped)
+            raise SystemExit(runtime.STOPPED)
+    for name in MODEL:
+        copy_file(state / name, run.folder / name)
     return cast(list[Row], read_json(state / ROWS)["rows"])
 
 
@@ -78,24 +71,21 @@ def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
-def _train(run: Run, entry: ModelEntry, state: Path, world: World) -> TrainingStopped | None:
+def _train(run: Run, entry: ModelEntry, state: Path) -> TrainingStopped | None:
     """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals
     stop it after a step.
     """
-    report, curve = log.info if world.main else log.debug, CurveFile(state / "curve.csv")
+    curve = CurveFile(state / "curve.csv")
     held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
     held_out = held_out.head(entry.lm.validation_documents)
     try:
         with caught_signals() as caught:
-            training = _start_training(run, entry, state, world, held_out, curve.write_row)
-            if world.main:
-                curve.check(training.progress)
+            training = _start_training(run, entry, state, held_out, curve.write_row)
+            curve.check(training.progress)
             training.run(caught)
-            if world.main:
-                tokens = len(held_out.tokens) - len(held_out)
-                _write_outputs(training, run.params, entry, state, tokens)
+            tokens = len(held_out.tokens) - len(held_out)
+            _write_outputs(training, run.params, entry, state, tokens)
     except TrainingStopped as stop:
-        report("%s", stop)
         return stop
     except TrainingError as error:
         raise ValueError(str(error)) from None
@@ -106,28 +96,22 @@ def _start_training(
     run: Run,
     entry: ModelEntry,
     state: Path,
-    world: World,
     held_out: AlignedCorpus,
     write_row: Callable[[int, CurveRow], str],
 ) -> Training:
     """The training where it stands."""
-    started, report = time.monotonic(), log.info if world.main else log.debug
-    params, seed = run.params, cast(int, run.seed)
+    started, params, seed = time.monotonic(), run.params, cast(int, run.seed)
     unlabelled = give(held_out, "none")
 
     def validate(model: LanguageModel, labels: bool) -> float:
         return measure_held_out(model, held_out if labels else unlabelled, entry.lm)
 
-    with memory_errors(f"{entry.name}, its memories and optimizer", world.device):
-        model = start_model(run, entry, world)
-        report(
-            "%s, seed %d: %s parameters on %s, processes: %d",
-            entry.name,
-            seed,
-            f"{model.count_parameters():,}",
-            model.device,
-            world.size,
-        )
+    with memory_errors(f"{entry.name}, its memories and optimizer", params.run.device):
+        device = runtime.start(params.run.device, params.run.threads, seed)
+        end = find_end(run.tokenizer)
+        model = build_model(entry, run.tokenizer.get_vocab_size(), end, seed=seed).to(device)
+        count = f"{model.count_parameters():,}"
+        log.info("%s, seed %d: %s parameters on %s", entry.name, seed, count, model.device)
         return Training(
             model,
             give(run.tokens("train"), entry.labels, seed),
@@ -137,19 +121,19 @@ def _start_training(
             CheckpointStore(state / "checkpoints", params.run.keep_checkpoints, state.name),
             params.run.checkpoint_every,
             write_row,
-            log=report,
+            log=log.info,
             max_minutes=params.run.max_minutes,
-            world=world,
             started=started,
         )
 
 
-def start_model(run: Run, entry: ModelEntry, world: World) -> LanguageModel:
-    """The model that training begins with, on this process's device."""
-    seed = cast(int, run.seed)
-    device = runtime.start(world.device, run.params.run.threads, seed)
-    end = find_end(run.tokenizer)
-    return build_model(entry, run.tokenizer.get_vocab_size(), end, seed=seed).to(device)
+def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
+    """The objective per target: of the next token's the nats of all tokens of the split, else
+    `mean_objective`. Numbers of two objectives have nothing in common.
+    """
+    if model.objective == "causal":
+        return mean_loss(model, corpus, window=params.window)
+    return mean_objective(model, corpus, params)
 
 
 def _write_outputs(
@@ -167,8 +151,8 @@ def _write_outputs(
 
 def _count(training: Training, params: Any, held_out: int, total: float) -> dict[str, Any]:
     """Losses are those of the weights that were kept: of the last step, or of the step with the
-    lowest dev loss. Seconds are medians over the steps of one process; a validation step scores as
-    many tokens as a training step has, entities given.
+    lowest dev loss. Seconds are medians over the steps; a validation step scores as many tokens as
+    a training step has, entities given.
     """
     progress = training.progress
     last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
@@ -191,12 +175,11 @@ def _count(training: Training, params: Any, held_out: int, total: float) -> dict
         "seconds_validation_step": None if validation is None else validation / held_out * tokens,
         "seconds_total": total,
         "device": str(training.device),
-        "processes": training.world.size,
         "threads": params.run.threads,
     }
 
 
-MACHINE = {"device": "cpu", "processes": 1, "threads": 1}
+MACHINE = {"device": "cpu", "threads": 1}
 LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
     # over the interval before the weights scored, dropout on
     "train_loss": ("loss", {"split": "train"}),

@@ -15,7 +15,6 @@ import torch
 
 from entity_transformers.corpus.windows import Window
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.train.distributed import World
 
 
 class KeptStates:
@@ -23,8 +22,7 @@ class KeptStates:
     ones before the first; row 0 unused.
 
     A step gives back what was kept when it began, and keeps at its end what its documents left: of
-    a chain that ended several times, in the last window and there in the last stream. So neither
-    the division of a step into passes nor into processes changes what is read. 4 C W bytes.
+    a chain that ended several times, in the last window and there in the last stream. 4 C W bytes.
     """
 
     def __init__(self, chains: int, width: int, device: torch.device) -> None:
@@ -39,27 +37,23 @@ class KeptStates:
         self._ends = ends.drop_duplicates("chain", keep="last", ignore_index=True)
         self._left = self.states.new_zeros(len(self._ends), self.states.shape[1])
 
-    def give_back(self, memory: EntityMemory, window: Window, part: slice) -> EntityMemory:
-        """The memory of the streams ``part`` as the window begins: rows of documents that start in
-        it as they were kept.
-        """
-        streams, rows = window.starting[part].nonzero()
-        vectors = self.states[torch.from_numpy(window.starting[part][streams, rows])]
+    def give_back(self, memory: EntityMemory, window: Window) -> EntityMemory:
+        """The memory as the window begins: rows of documents that start in it as they were kept."""
+        streams, rows = window.starting.nonzero()
+        vectors = self.states[torch.from_numpy(window.starting[streams, rows])]
         return memory.put(torch.from_numpy(streams), torch.from_numpy(rows), vectors)
 
-    def take(self, memory: EntityMemory, index: int, part: slice) -> None:
-        """Note the rows of the documents that ended in the step's window ``index`` of the streams
-        ``part``, as ``memory`` holds them.
+    def take(self, memory: EntityMemory, index: int) -> None:
+        """Note the rows of the documents that ended in the step's window ``index``, as ``memory``
+        holds them.
         """
-        here = self._ends["stream"].between(part.start, part.stop, inclusive="left")
-        ends = self._ends[here & (self._ends["window"] == index)]
+        ends = self._ends[self._ends["window"] == index]
         streams, rows = torch.tensor(ends[["stream", "row"]].to_numpy()).T
         self._left[torch.tensor(ends.index.tolist(), dtype=torch.int64)] = memory.states.detach()[
-            streams - part.start, rows
+            streams, rows
         ]
 
-    def commit(self, world: World) -> None:
-        """The step has ended: keep what all processes noted."""
+    def commit(self) -> None:
+        """The step has ended: keep what was noted."""
         if len(self._ends):
-            chains = torch.tensor(self._ends["chain"].tolist())
-            self.states[chains] = world.gather(self._left[None]).sum(0)
+            self.states[torch.tensor(self._ends["chain"].tolist())] = self._left

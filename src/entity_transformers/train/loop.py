@@ -4,8 +4,7 @@ only difference.
 A step is one window of each of B documents side by side, each with its own memory: read at the
 start of the step, written at its end, reset where a document begins. With
 ``memory_gradient_windows`` k > 0 a step is k + 1 windows in a row, for every model, and the
-gradient flows through the memory between them. Several processes divide the B documents
-(`distributed`): all take the same steps, the main one validates, logs and writes.
+gradient flows through the memory between them.
 """
 
 from __future__ import annotations
@@ -24,20 +23,18 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     Snapshot,
     pack,
     pack_optimizer,
     random_states,
-    seed_process,
     set_random_states,
     unpack,
     unpack_optimizer,
 )
-from entity_transformers.train.distributed import World, is_lost_process
 from entity_transformers.train.optimizer import (
+    Averaging,
     apply_gradients,
     averaging_interval,
     learning_rate,
@@ -61,10 +58,9 @@ class Training:
 
     ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
     per token on held-out text, with the labels that it is given or without; it is called in
-    evaluation mode, by the main process alone: its number then does not depend on how many there
-    are, and it is rare. ``store`` must be a folder that all processes see, saved to each
-    ``checkpoint_every`` steps, and after the last one. ``max_minutes``: save and stop after so
-    many. ``started`` is when this life of the run began (time.monotonic).
+    evaluation mode. ``store`` is saved to each ``checkpoint_every`` steps, and after the last one.
+    ``max_minutes``: save and stop after so many. ``started`` is when this life of the run began
+    (time.monotonic).
     """
 
     model: LanguageModel
@@ -77,7 +73,6 @@ class Training:
     write_row: Callable[[int, CurveRow], str]
     log: Callable[[str], None] = lambda line: None
     max_minutes: float | None = None
-    world: World = field(default_factory=World)
     started: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=Progress)
     step_seconds: list[float] = field(default_factory=list)
@@ -93,10 +88,10 @@ class Training:
             windows=params.steps * self.windows_per_step,
             seed=self.seed,
         )
-        self.streams = Streams(self.model, self.plan, params, self.world)
+        self.streams = Streams(self.model, self.plan, params)
         self.optimizer = make_optimizer(self.model.module, params)
         self.averaging = Averaging(self.model.module, averaging_interval(params))
-        seed_process(self.seed, self.world.rank, 0)
+        torch.manual_seed(self.seed)
         # else window by window, in `Streams`
         own = self.model.objective != "causal"
         if params.gradient_checkpointing and (own or self.windows_per_step == 1):
@@ -105,38 +100,30 @@ class Training:
             self.model.attend_packed()
         if params.compile != "off":
             self.model.compile(params.compile)
-        self._resume()
+        if (snapshot := self.store.latest()) is not None:
+            self._load(snapshot)
         self.earlier_seconds = self.progress.seconds
 
     def run(self, caught: list[int] | None = None) -> Progress:
-        """Train to the last step; `TrainingStopped` if a signal or the time budget of any process
-        comes first, the state saved.
+        """Train to the last step; `TrainingStopped` if a signal or the time budget comes first, the
+        state saved.
 
         ``caught``: the list of a `caught_signals` that this is called in; a signal that is there
         already counts after one step.
         """
-        try:
-            with caught_signals(caught) as caught:
-                while self.progress.step < self.params.steps:
-                    self.train_step()
-                    self._after_step()
-                    self._stop_if_asked(caught)
-            self._save()
-        except RuntimeError as error:
-            if self.world.size > 1 and is_lost_process(error):
-                raise TrainingError(
-                    f"process {self.world.rank} lost another one after step {self.progress.step}:"
-                    " see its messages"
-                ) from error
-            raise
+        with caught_signals(caught) as caught:
+            while self.progress.step < self.params.steps:
+                self.train_step()
+                self._after_step()
+                self._stop_if_asked(caught)
+        self._save()
         return self.progress
 
     def _stop_if_asked(self, caught: list[int]) -> None:
         late, progress = self._out_of_time(), self.progress
-        if self.world.any(bool(caught) or late) and progress.step < self.params.steps:
+        if (caught or late) and progress.step < self.params.steps:
             self._save()
-            reason = f"run.max_minutes {self.max_minutes}" if late else "another process"
-            reason = f"signal {caught[0]}" if caught else reason
+            reason = f"signal {caught[0]}" if caught else f"run.max_minutes {self.max_minutes}"
             raise TrainingStopped(
                 f"{reason}: saved at step {progress.step} of {self.params.steps}; run again to"
                 " go on"
@@ -169,11 +156,9 @@ class Training:
         progress, params = self.progress, self.params
         last = progress.step == params.steps
         validate = last or progress.step % params.validate_every == 0
-        if self.world.main and (
-            validate or progress.step % max(1, params.validate_every // 10) == 0
-        ):
+        if validate or progress.step % max(1, params.validate_every // 10) == 0:
             self._write_curve(validate)
-        if validate and self.averaging.follow(progress.dev_loss_on, self.world):
+        if validate and self.averaging.follow(progress.dev_loss_on):
             self.log(f"weights are averaged from step {progress.step} on")
         if progress.step % self.checkpoint_every == 0 and not last:
             self._save()
@@ -236,53 +221,26 @@ class Training:
         )
 
     def _snapshot(self) -> Snapshot:
-        random = {
-            name: self.world.gather(state[None].to(self.device))
-            for name, state in random_states(self.device).items()
-        }
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
-        tensors |= pack("memory", self.streams.state()) | pack("random", random)
+        tensors |= pack("memory", self.streams.tensors())
+        tensors |= pack("random", random_states(self.device))
         tensors |= pack("averaging", self.averaging.state()) | self.best
         return Snapshot(tensors, replace(self.progress))
 
     def _save(self) -> None:
-        """All processes give what they hold, the main one writes, and none goes on before that is
-        done.
-        """
         self.progress.seconds = self.seconds()
         if self.step_seconds:
             self.progress.median_step_seconds = statistics.median(self.step_seconds)
-        snapshot = self._snapshot()
-        if self.world.main:
-            self.store.save(self.progress.step, snapshot)
-        self.world.wait()
-
-    def _resume(self) -> None:
-        snapshot = self.store.latest()
-        if snapshot is not None:
-            self._load(snapshot)
-        steps = self.world.gather(torch.tensor([self.progress.step], device=self.device)).tolist()
-        if len(set(steps)) > 1:
-            raise TrainingError(
-                f"the processes' checkpoints are of steps {steps}: name a folder that all of"
-                " them see"
-            )
+        self.store.save(self.progress.step, self._snapshot())
 
     def _load(self, snapshot: Snapshot) -> None:
         self.progress = snapshot.progress
         self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
         self.averaging.load_state(unpack("averaging", snapshot.tensors))
-        self.streams.load_state(unpack("memory", snapshot.tensors))
+        self.streams.load(unpack("memory", snapshot.tensors))
         self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
-        random = unpack("random", snapshot.tensors)
-        if len(random["cpu"]) == self.world.size:
-            set_random_states(
-                {name: states[self.world.rank].clone() for name, states in random.items()},
-                self.device,
-            )
-        else:
-            seed_process(self.seed, self.world.rank, self.progress.step)
+        set_random_states(unpack("random", snapshot.tensors), self.device)
         self.log(f"going on from step {self.progress.step}")
 
     def load_final_weights(self) -> None:

@@ -1,6 +1,6 @@
-"""The streams that a process trains on: their states, and the gradient of a step over them.
+"""The streams of a step side by side: their states, and the gradient of a step over them.
 
-Dimensions: B streams of all processes, R = entities + 1 rows, W width.
+Dimensions: B streams, R = entities + 1 rows, W width.
 """
 
 from __future__ import annotations
@@ -11,56 +11,78 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
 from entity_transformers.kinds.params import GPT2EParams
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.loss import compute_loss
-from entity_transformers.train.distributed import World
 from entity_transformers.train.kept import KeptStates
 from entity_transformers.train.progress import TrainingError
 
-SMALLER = "raise lm.accumulation, set lm.gradient_checkpointing to true, or lower lm.window"
+SMALLER = "set lm.gradient_checkpointing to true, or lower lm.documents_per_step or lm.window"
 
 
-class WindowLosses(nn.Module):
-    """The model and its loss as one module, because DDP sees only what its own forward pass calls.
+class Streams:
+    """The streams and their states."""
 
-    ``recompute``: of each window only the hidden states and the state are kept, the rest is
-    computed again for its gradient. ``kept``: what of the state outlives a document.
-    """
+    def __init__(self, model: LanguageModel, plan: WindowPlan, params: LmParams) -> None:
+        self.model, self.params = model, params
+        self.state: Any = model.start(params.documents_per_step, plan.rows)
+        keeps = isinstance(params, GPT2EParams) and params.memory_life == "epochs"
+        chains = int(plan.entities.sum())
+        self.kept = KeptStates(chains, model.width, model.device) if keeps else None
 
-    def __init__(
-        self, model: LanguageModel, recompute: bool = False, kept: KeptStates | None = None
-    ) -> None:
-        super().__init__()
-        self.module, self.model, self.recompute, self.kept = model.module, model, recompute, kept
-
-    def forward(
-        self, windows: list[Window], part: slice, state: Any
-    ) -> tuple[Tensor, Tensor | None, Any]:
-        """Sum of the losses of the streams ``part`` over windows in a row, between which their
-        state is handed on, the sum that training minimises where it is another one, and the state
-        that the last window leaves.
+    def accumulate_gradients(self, windows: list[Window]) -> float:
+        """Backward pass of the mean loss over all targets of windows in a row, between which the
+        state is handed on, or of what the model learns by instead; returns that loss.
         """
-        read, states = [], []
+        # a step may hide nothing, where it is of documents without text
+        tokens = max(1, sum(map(count_targets, windows)))
+        device, autocast = self.model.device.type, self.params.precision == "bfloat16"
+        if self.kept is not None:
+            self.kept.begin(windows)
+        what = f"{len(windows) * self.params.documents_per_step} windows"
+        with (
+            memory_errors(f"{what} of {self.params.window} tokens", device, SMALLER),
+            torch.autocast(device, torch.bfloat16, enabled=autocast),
+        ):
+            if self.model.objective == "causal":
+                loss, objective, state = self._read(windows)
+            else:
+                loss, state = sum_own_losses(self.model, windows, self.state, self.params)
+                objective = None
+            loss = loss / tokens
+            (loss if objective is None else objective / tokens).backward()
+        self.state = state.detach()
+        if self.kept is not None:
+            self.kept.commit()
+        return loss.item()
+
+    def _read(self, windows: list[Window]) -> tuple[Tensor, Tensor | None, Any]:
+        """Sum of the losses over the windows, the sum that training minimises where it is another
+        one, and the state that the last window leaves.
+        """
+        # of each window only the hidden states and the state are kept, the rest is computed again
+        recompute = self.params.gradient_checkpointing and len(windows) > 1
+        state, read, states = self.state, [], []
         for index, window in enumerate(windows):
-            batch = self._batch(window, part)
+            batch = show_batch(self.model, window, resets=self.kept is None)
             if self.kept is not None:
-                state = self.kept.give_back(state, window, part)
+                state = self.kept.give_back(state, window)
             hidden, state = (
                 checkpoint(self.model.encode, batch, state, use_reentrant=False)
-                if self.recompute
+                if recompute
                 else self.model.encode(batch, state)
             )
             if self.kept is not None:
-                self.kept.take(state, index, part)
+                self.kept.take(state, index)
             states.append(state)
             read.append(hidden)
-        targets = self._tensor(np.concatenate([window.targets[part] for window in windows]))
+        targets = _tensor(self.model, np.concatenate([window.targets for window in windows]))
         loss = compute_loss(self.model, torch.cat(read), targets)
         return loss, self._find_objective(loss, states), state
 
@@ -78,49 +100,57 @@ class WindowLosses(nn.Module):
             objective = objective + torch.stack([p for p in penalties if p is not None]).sum()
         return None if objective is loss else objective
 
-    def _batch(self, window: Window, part: slice) -> Batch:
-        """The window of the streams ``part``."""
-        labels, entities = window.entity_ids[part], self.model.can("entities")
-        reads = labels.any() and (entities or self.model.can("guided"))
-        resets = entities and self.kept is None
-        return Batch(
-            self._tensor(window.tokens[part]),
-            self._tensor(labels) if reads else None,
-            positions=self._tensor(window.positions[part]) if window.packed else None,
-            fresh=self._tensor(window.new_rows[part]) if resets else None,
-            begins=self._tensor(window.begins[part]) if self.model.context is None else None,
-            more={name: self._tensor(array[part]) for name, array in window.more.items()},
-        )
+    def tensors(self) -> dict[str, Tensor]:
+        """The states of the streams, each [B, ...], and what is kept; empty without either."""
+        kept = {} if self.kept is None else {"kept": self.kept.states}
+        return {**self.state.tensors(), **kept}
 
-    def _tensor(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.model.device, non_blocking=True)
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put what `tensors` gave back."""
+        own = {name: tensor for name, tensor in tensors.items() if name != "kept"}
+        self.state = self.state.replace(own)
+        if self.kept is not None:
+            self.kept.states = tensors["kept"].to(self.model.device)
 
 
-class OwnLosses(WindowLosses):
-    """The same with the model's own objective in the place of the next token's nats."""
+def show_batch(model: LanguageModel, window: Window, resets: bool = True) -> Batch:
+    """The window as the model reads it; ``resets``: a memory's rows begin anew with a document."""
+    entities = model.can("entities")
+    reads = window.entity_ids.any() and (entities or model.can("guided"))
+    return Batch(
+        _tensor(model, window.tokens),
+        _tensor(model, window.entity_ids) if reads else None,
+        positions=_tensor(model, window.positions) if window.packed else None,
+        fresh=_tensor(model, window.new_rows) if entities and resets else None,
+        begins=_tensor(model, window.begins) if model.context is None else None,
+        more={name: _tensor(model, array) for name, array in window.more.items()},
+    )
 
-    def __init__(self, model: LanguageModel, params: LmParams) -> None:
-        super().__init__(model)
-        self.params = params
 
-    def forward(
-        self, windows: list[Window], part: slice, state: Any
-    ) -> tuple[Tensor, Tensor | None, Any]:
-        share = sum(map(count_targets, windows)) / sum(window.targets.size for window in windows)
-        losses = []
-        for window in windows:
-            batch = self._batch(window, part)
-            targets = self._tensor(window.targets[part])
-            loss, state = self.model.sum_losses(batch, targets, state, share, self.params)
-            losses.append(loss)
-        return torch.stack(losses).sum(), None, state
+def _tensor(model: LanguageModel, array: np.ndarray) -> Tensor:
+    return torch.from_numpy(array).to(model.device, non_blocking=True)
+
+
+def sum_own_losses(
+    model: LanguageModel, windows: list[Window], state: Any, params: LmParams
+) -> tuple[Tensor, Any]:
+    """Sum of the losses of the model's own objective over windows in a row, and the state that the
+    last one leaves.
+    """
+    share = sum(map(count_targets, windows)) / sum(window.targets.size for window in windows)
+    losses = []
+    for window in windows:
+        batch, targets = show_batch(model, window), _tensor(model, window.targets)
+        loss, state = model.sum_losses(batch, targets, state, share, params)
+        losses.append(loss)
+    return torch.stack(losses).sum(), state
 
 
 def show_window(
     model: LanguageModel, plan: WindowPlan, index: int, params: LmParams, seed: int
 ) -> Window:
     """Window ``index`` of the plan with what the model's objective draws there: it depends on
-    (plan, seed, index) alone, not on which process reads which stream.
+    (plan, seed, index) alone.
     """
     if model.objective == "causal":
         return plan[index]
@@ -131,101 +161,6 @@ def show_window(
 def count_targets(window: Window) -> int:
     """The targets of a window that are predicted."""
     return int((window.targets != IGNORED).sum())
-
-
-class Streams:
-    """This process's share of the streams, in ``accumulation`` groups that are passed one after
-    another, each with its state.
-
-    A number of streams that accumulation and processes do not divide raises ValueError.
-    """
-
-    def __init__(
-        self, model: LanguageModel, plan: WindowPlan, params: LmParams, world: World
-    ) -> None:
-        streams, passes = params.documents_per_step, params.accumulation * world.size
-        if streams % passes:
-            raise ValueError(
-                f"lm.documents_per_step {streams} is not divisible by lm.accumulation"
-                f" {params.accumulation} times {world.size} processes: change one of them"
-            )
-        self.model, self.params, self.world = model, params, world
-        share, count = world.share(streams), streams // passes
-        self.groups = [slice(start, start + count) for start in share[::count]]
-        self.states = [model.start(count, plan.rows) for _ in self.groups]
-        keeps = isinstance(params, GPT2EParams) and params.memory_life == "epochs"
-        chains = int(plan.entities.sum())
-        self.kept = KeptStates(chains, model.width, model.device) if keeps else None
-        self._module: nn.Module | None = None
-
-    def accumulate_gradients(self, windows: list[Window]) -> float:
-        """Backward pass of the mean loss over all targets of the step, or of what the model learns
-        by instead, one group of streams after another; returns that loss.
-
-        DDP leaves the mean over the processes, so each multiplies its share of the loss by their
-        number.
-        """
-        # wrapped late: DDP hands out the main process's weights, which by now are the resumed ones
-        if self._module is None:
-            # entity attention's queries and keys, where no token has an entity
-            unused = self.model.can("entities")
-            recompute = self.params.gradient_checkpointing and len(windows) > 1
-            losses = (
-                WindowLosses(self.model, recompute, self.kept)
-                if self.model.objective == "causal"
-                else OwnLosses(self.model, self.params)
-            )
-            self._module = self.world.wrap(losses, unused)
-        # a step may hide nothing, where it is of documents without text
-        tokens, loss = max(1, sum(map(count_targets, windows))) / self.world.size, 0.0
-        if self.kept is not None:
-            self.kept.begin(windows)
-        for group in range(len(self.groups)):
-            loss += self._pass(self._module, windows, group, tokens)
-        if self.kept is not None:
-            self.kept.commit(self.world)
-        return self.world.sum(loss) / self.world.size
-
-    def _pass(self, module: nn.Module, windows: list[Window], group: int, tokens: float) -> float:
-        device, autocast = self.model.device.type, self.params.precision == "bfloat16"
-        part, state = self.groups[group], self.states[group]
-        synced = self.world.sync(module, now=part == self.groups[-1])
-        with (
-            memory_errors(self._describe_pass(), device, SMALLER),
-            synced,
-            torch.autocast(device, torch.bfloat16, enabled=autocast),
-        ):
-            loss, objective, state = module(windows, part, state)
-            loss = loss / tokens
-            (loss if objective is None else objective / tokens).backward()
-        self.states[group] = state.detach()
-        return loss.item()
-
-    def _describe_pass(self) -> str:
-        part = self.groups[0]
-        windows = (part.stop - part.start) * (self.params.memory_gradient_windows + 1)
-        return f"{windows} windows of {self.params.window} tokens"
-
-    def state(self) -> dict[str, Tensor]:
-        """Every process's states in the order of the streams, each [B, ...], and what is kept;
-        empty without either. All processes call it.
-        """
-        saved = [state.tensors() for state in self.states]
-        device = self.model.device
-        streams = {
-            name: self.world.gather(torch.cat([tensors[name].to(device) for tensors in saved]))
-            for name in saved[0]
-        }
-        return streams | ({} if self.kept is None else {"kept": self.kept.states})
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put the state of `state` back, whatever number of processes saved it."""
-        self.states = [
-            old.replace({name: tensor[part] for name, tensor in state.items()})
-            for part, old in zip(self.groups, self.states, strict=True)
-        ]
-        if self.kept is not None:
-            self.kept.states = state["kept"].to(self.model.device)
 
 
 @contextlib.contextmanager
@@ -251,3 +186,21 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
         sign in str(error) for sign in signs
     )
+
+
+@torch.inference_mode()
+def mean_objective(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
+    """The model's own objective per target, over windows of a split that are made as in training
+    and hold about as many tokens as it has; 0 for a split without tokens.
+
+    Windows and draws are the same at every call, whatever the seed of the run is.
+    """
+    tokens = len(corpus.tokens) - len(corpus)
+    streams = params.documents_per_step
+    if not tokens:
+        return 0.0
+    count = max(1, round(tokens / (streams * params.window)))
+    plan = WindowPlan(corpus, streams=streams, window=params.window, windows=count, seed=0)
+    windows = [show_window(model, plan, index, params, 0) for index in range(count)]
+    loss, _ = sum_own_losses(model, windows, model.start(streams, plan.rows), params)
+    return loss.item() / max(1, sum(map(count_targets, windows)))

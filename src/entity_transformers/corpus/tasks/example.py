@@ -141,16 +141,16 @@ def _name_label(task: Task, label: int | None) -> str:
 
 
 def read_all(
-    roots: Mapping[str, Path], policy: Any, most: int | None, statistics: dict[str, dict[str, Any]]
+    roots: Mapping[str, Path], policy: Any, statistics: dict[str, dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The examples of each task as rows, evenly thinned out to ``most`` of a split; what was
-    counted of a task, bad ones included, is in ``statistics`` when its examples have been read.
+    """The examples of each task as rows; what was counted of a task, bad ones included, is in
+    ``statistics`` when its examples have been read.
     """
     from entity_transformers.corpus.tasks import find_task
 
     for name, root in roots.items():
         ledger, task = Ledger(policy=policy), find_task(name)
-        examples = thin_out(list(task.read(root, ledger)), most)
+        examples = list(task.read(root, ledger))
         if not examples:
             raise CorpusError(f"{root}: no example of task {name} in it: is it another data set?")
         labels = Counter(_name_label(task, example.label) for example in examples)

@@ -14,7 +14,7 @@ from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
-from entity_transformers.train.distributed import joined_world
+from entity_transformers.train.checkpoint import finish, hold, is_whole
 from entity_transformers.train.entry import (
     MODEL,
     OUTPUTS,
@@ -25,7 +25,6 @@ from entity_transformers.train.entry import (
     starting_from,
 )
 from entity_transformers.train.progress import CURVE_COLUMNS
-from entity_transformers.train.state import finish, hold, is_whole
 
 log = logging.getLogger(__name__)
 OBJECTIVE = "objective"
@@ -34,26 +33,20 @@ OBJECTIVE = "objective"
 def train_vectors(run: Run) -> list[Row]:
     """Train the word vectors of one model on the words of train, or take those that it starts
     from, or restore them: they lie below work/lm under the digest of all that they depend on. A
-    training that was stopped begins anew. There is one process, however many others may have.
+    training that was stopped begins anew.
     """
     entry = run.entry
     if entry.kind.missing:
         raise ValueError(f"models.{run.model}: {entry.kind.missing}")
     weights = find_weights(find_path(entry.initial_weights))
     state = run.work / name_state(run, weights)
-    with joined_world(run.params.run.device) as world:
-        if world.size > 1:
-            raise ValueError(
-                f"{run.model}: kind {entry.kind.name} trains in one process, not in {world.size}:"
-                " run it without torchrun"
-            )
-        if is_whole(state, OUTPUTS):
-            log.info("finished before: restored from %s", state)
-        else:
-            with hold(state, world):
-                _train(run, state, weights)
-        for name in MODEL:
-            copy_file(state / name, run.folder / name)
+    if is_whole(state, OUTPUTS):
+        log.info("finished before: restored from %s", state)
+    else:
+        with hold(state):
+            _train(run, state, weights)
+    for name in MODEL:
+        copy_file(state / name, run.folder / name)
     return cast(list[Row], read_json(state / ROWS)["rows"])
 
 

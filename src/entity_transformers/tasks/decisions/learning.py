@@ -20,13 +20,12 @@ from transformers import get_cosine_schedule_with_warmup
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.encode.reader import compute_token_losses, read_document
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.resolve.registry import follow_from_text
 from entity_transformers.step import Rows, Run
-from entity_transformers.tasks.cache import read_documents
 from entity_transformers.tasks.mentions import cut_documents, find_layer
 
 MOST = 500_000
@@ -95,13 +94,14 @@ def read_texts(
     ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
-    reads = {"window": window, "stride": window, "batch": 1}
-    found = []
-    for d, (states, tokens) in enumerate(read_documents(model, give(corpus, given), **reads)):
-        place = corpus.document(d)
+    text, found = give(corpus, given), []
+    for d in range(len(corpus)):
+        alone, place = text.part(slice(d, d + 1)), corpus.document(d)
+        read, _, _ = read_document(model, alone, window=window, stride=window)
+        states = read[:-1].float()  # after the last token nothing is predicted
         own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
-        plain = compute_token_losses(model, states, tokens).astype(np.float64)
-        targets = torch.from_numpy(tokens.astype(np.int64)).to(states.device)
+        plain = compute_token_losses(model, states, corpus.tokens[own]).astype(np.float64)
+        targets = torch.from_numpy(corpus.tokens[own].astype(np.int64)).to(states.device)
         words = len(np.unique(corpus.words[own]))
         story = tell(labels[own], spans[own], states.device)
         found.append(ReadText(corpus.names[d], states, targets, plain, words, story))
