@@ -6,7 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from tiny_study import make_study
 
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.report.build import _compare_models
+from entity_transformers.study.params import load
 from entity_transformers.tasks.similarity import (
     across_rows,
     measure_cka,
@@ -164,7 +168,7 @@ def test_cka_is_its_formula_over_pairs_and_zero_without_anything_in_common():
     assert measure_cka(np.ones((3, 2)), x[:3]) is None
 
 
-def test_rows_across_models_compare_the_same_mentions():
+def test_rows_across_models_compare_the_same_mentions(tmp_path, monkeypatch):
     generator = np.random.default_rng(5)
     names = ("word_on", "word_off", "context_on", "context_off")
     ours, theirs = ({name: generator.normal(size=(30, 6)) for name in names} for _ in range(2))
@@ -180,3 +184,14 @@ def test_rows_across_models_compare_the_same_mentions():
     assert (found["none", "context", "off"], len(found)) == (None, 12)
     with pytest.raises(ValueError, match="different mentions"):
         next(across_rows(ours, theirs | {"entity": ours["entity"][1:]}, ["nouns"]))
+    monkeypatch.chdir(tmp_path)
+    params = load(make_study(tmp_path, "similarity: {across: true}\n"))
+    for model, arrays in (("gpt2e", ours), ("gpt2", theirs)):
+        folder = tmp_path / f"data/tiny/scores/embeddings/{model}/1"
+        folder.mkdir(parents=True)
+        write_arrays(folder / "mentions.safetensors", arrays)
+    rows = list(_compare_models(params))
+    assert {(row["step"], row["model"], row["seed"]) for row in rows} == {
+        ("similarity", "gpt2e", 1)
+    }
+    assert [row["value"] for row in rows[:8]] == list(found.values())[:8]
