@@ -69,6 +69,25 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 
 
+@pytest.mark.parametrize(
+    ("spans", "kept"),
+    [
+        ([[1, 2, "GPE"], [0, 3, "ORG"], [2, 3, "LOC"], [3, 4, "TIME"]], [(0, 3), (3, 4)]),
+        ([[1, 3, "ORG"], [0, 2, "GPE"]], [(0, 2)]),
+        ([], []),
+    ],
+    ids=["nested", "crossing", "none"],
+)
+def test_the_outermost_named_entities_are_kept_and_the_others_counted(
+    spans: list[list[Any]], kept: list[tuple[int, int]]
+) -> None:
+    row = {"name": "n", "words": ["Bank", "of", "England", "today"], "named_entities": spans}
+    ledger = Ledger()
+    [document] = read_rows([json.dumps(row)], "f", ledger=ledger)
+    assert [(one.start, one.end) for one in document.named_entities or ()] == kept
+    assert ledger.counts["named_entities_inside_others"] == len(spans) - len(kept)
+
+
 def test_a_row_without_a_split_has_that_of_its_path(tmp_path: Path) -> None:
     for path in ("dev/a.jsonl", "dev/test.jsonl", "more/b.jsonl.gz"):
         write(tmp_path / path, json.dumps({"name": path, "words": ["a"]}) + "\n")
@@ -109,7 +128,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tags": ["NN", " "]}, r"tags\[1\]: ' ', expected a text without space"),
     ({"space_after": [1, 2]}, r"space_after\[1\]: '2', Input should be less than or equal to 1"),
     ({"space_after": [1]}, r"space_after: 1 values, expected 2"),
-    ({"named_entities": [[0, 2, "ORG"], [1, 2, "GPE"]]}, r"named_entities: .*overlaps"),
     ({"named_entities": [[0, 1, ""]]}, r"named_entities\[0\]\[2\]: '', String should have"),
     ({"name": "\ud800"}, r"name: '\\ud800', Input should be a valid string, unable to parse"),
     ({"\ud800part": 0}, r"key '\\ud800part', expected one of name, part"),

@@ -97,6 +97,23 @@ def test_documents_without_part_of_speech_say_so() -> None:
     assert document.tags == ("XX", "NN")
 
 
+@pytest.mark.parametrize(
+    ("cells", "kept"),
+    [
+        (("(ORG*", "*", "(GPE))"), [NamedEntity(0, 3, "ORG")]),
+        (("(ORG(GPE)", "*)", "(GPE)"), [NamedEntity(0, 2, "ORG"), NamedEntity(2, 3, "GPE")]),
+        (("(WORK_OF_ART(ORG(GPE*", "*)))", "*"), [NamedEntity(0, 2, "WORK_OF_ART")]),
+    ],
+)
+def test_the_outermost_of_nested_named_entities_are_kept_and_the_others_counted(
+    cells: tuple[str, ...], kept: list[NamedEntity]
+) -> None:
+    ledger = Ledger()
+    [document] = read(wrap([row("a", "-", entity=cell) for cell in cells]), ledger=ledger)
+    assert document.named_entities == tuple(kept)
+    assert ledger.counts["named_entities_inside_others"] == "".join(cells).count("(") - len(kept)
+
+
 def test_a_tabbed_row_keeps_its_empty_last_field() -> None:
     fields = "\t_" * 8
     rows = f"a_brat\t0\t0\tSir{fields}\t\na_brat\t0\t1\tJ{fields}\t(5)\n"
@@ -137,8 +154,8 @@ BAD = {
      LINE_2 + r"coreference .*: 4\) closes a mention of chain 4 that was never opened"),
     "chain cell": (wrap([row("a", "(4(5")]), LINE_2 + r"coreference .*'\(4\(5'"),
     "chain separator": (wrap([row("a", "(4)|")]), LINE_2 + r"coreference .*'\(4\)\|'"),
-    "crossed entity": (wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)")]),
-     r"line 3, column 11: \(GPE opens inside \(O"),
+    "entity closed twice": (wrap([row("a", "-", entity="(ORG*"), row("b", "-", entity="(GPE)))")]),
+     r"line 3, column 11: '\(GPE\)\)\)' closes a named entity that was never opened"),
     "entity type": (wrap([row("a", "-", entity="(ORGAN)")]),
      LINE_2 + r"11: named entity '\(ORGAN\)': expected such as"),
     "entity unopened": (wrap([row("a", "-", entity="*)")]),

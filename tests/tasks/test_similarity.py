@@ -6,8 +6,17 @@ import itertools
 
 import numpy as np
 import pytest
+from tiny_study import make_study
 
-from entity_transformers.tasks.similarity import measure_similarity, similarity_rows
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.report.build import _compare_models
+from entity_transformers.study.params import load
+from entity_transformers.tasks.similarity import (
+    across_rows,
+    measure_cka,
+    measure_similarity,
+    similarity_rows,
+)
 
 
 def cosine(a, b) -> float:
@@ -136,3 +145,53 @@ def test_rows_take_each_group_and_mode_from_its_arrays():
         for name in expected.keys() - {"entities"}:
             assert found["pronouns", context, mode, name] == expected[name]
     assert found["none", "words", "on", "mentions"] == 0
+
+
+def test_cka_of_a_rotated_scaled_and_moved_copy_is_one_where_cosines_are_arbitrary():
+    generator = np.random.default_rng(3)
+    vectors = generator.normal(size=(200, 8))
+    rotation = np.linalg.qr(generator.normal(size=(8, 8)))[0]
+    assert measure_cka(vectors, 2.5 * vectors @ rotation + 7) == pytest.approx(1, abs=1e-12)
+    assert abs(np.mean(list(map(cosine, vectors, vectors @ rotation)))) < 0.5
+
+
+def test_cka_is_its_formula_over_pairs_and_zero_without_anything_in_common():
+    """HSIC of the two matrices of inner products between things."""
+    generator = np.random.default_rng(4)
+    x, y = generator.normal(size=(9, 4)), generator.normal(size=(9, 6))
+    centre = np.eye(9) - 1 / 9
+    kernels = [centre @ one @ one.T @ centre for one in (x, y)]
+    both, first, second = ((a * b).sum() for a, b in (kernels, kernels[:1] * 2, kernels[1:] * 2))
+    assert measure_cka(x, y) == pytest.approx(both / np.sqrt(first * second), abs=1e-12)
+    apart = np.array([[1.0], [1], [-1], [-1]]), np.array([[1.0], [-1], [1], [-1]])
+    assert measure_cka(*apart) == pytest.approx(0, abs=1e-12)
+    assert measure_cka(np.ones((3, 2)), x[:3]) is None
+
+
+def test_rows_across_models_compare_the_same_mentions(tmp_path, monkeypatch):
+    generator = np.random.default_rng(5)
+    names = ("word_on", "word_off", "context_on", "context_off")
+    ours, theirs = ({name: generator.normal(size=(30, 6)) for name in names} for _ in range(2))
+    ours |= {"entity": np.arange(30) // 2, "group": np.arange(30) % 2}
+    theirs |= {"entity": ours["entity"], "word_off": ours["word_off"][:, ::-1]}
+    found = {
+        (row["group"], row["context"], row["entities"]): row["value"]
+        for row in across_rows(ours, theirs, ["nouns", "pronouns", "none"])
+    }
+    assert found["nouns", "words", "off"] == pytest.approx(1)
+    expected = measure_cka(ours["context_on"][1::2], theirs["context_off"][1::2])
+    assert found["pronouns", "context", "on"] == expected
+    assert (found["none", "context", "off"], len(found)) == (None, 12)
+    with pytest.raises(ValueError, match="different mentions"):
+        next(across_rows(ours, theirs | {"entity": ours["entity"][1:]}, ["nouns"]))
+    monkeypatch.chdir(tmp_path)
+    params = load(make_study(tmp_path, "similarity: {across: true}\n"))
+    for model, arrays in (("gpt2e", ours), ("gpt2", theirs)):
+        folder = tmp_path / f"data/tiny/scores/embeddings/{model}/1"
+        folder.mkdir(parents=True)
+        write_arrays(folder / "mentions.safetensors", arrays)
+    rows = list(_compare_models(params))
+    assert {(row["step"], row["model"], row["seed"]) for row in rows} == {
+        ("similarity", "gpt2e", 1)
+    }
+    assert [row["value"] for row in rows[:8]] == list(found.values())[:8]

@@ -23,6 +23,7 @@ from entity_transformers.corpus.document import (
 )
 from entity_transformers.corpus.files import check_lines, is_html, shown
 from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.mentions import flatten_entities
 
 ONTONOTES_TYPES = [
     "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY",
@@ -33,7 +34,7 @@ ONTONOTES_TYPES = [
 UNKNOWN = frozenset(("-", "_"))
 """What stands in a column that is not annotated."""
 _BRACKET = re.compile(r"(\()?([0-9]{1,18})(\))?")
-_TYPE = re.compile(r"(?:\(([^()*\s]+))?(\*?\)|\*)")
+_TYPE = re.compile(r"((?:\([^()*\s]+)*)(\*\)*|\)+)")
 _SKELETON = "[WORD]"
 _ORIGINALS = {
     "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}",
@@ -96,7 +97,7 @@ def _read_documents(
             name, part = match[1], int(match[2] or 0)
             label = f"{name}#{part}"
             if ledger.admits(name, part):
-                yield _parse(block, name, part, split)
+                yield _parse(block, name, part, split, ledger)
         except CorpusError as error:
             ledger.reject(label, error)
 
@@ -129,7 +130,7 @@ def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Itera
         ledger.reject(source, CorpusError(f"{source}: {fault}"))
 
 
-def _parse(block: Block, name: str, part: int, split: str) -> Document:
+def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Document:
     """The document of a block; CorpusError names line, column and value of a fault."""
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:
@@ -155,7 +156,7 @@ def _parse(block: Block, name: str, part: int, split: str) -> Document:
     entities: tuple[NamedEntity, ...] | None = None
     annotated = len(cells) < len(rows) or not UNKNOWN.issuperset(cell for _, cell in cells)
     if genre != "pt" and annotated:  # OntoNotes' translated texts have no named entities
-        entities = tuple(block.at(11, match_types, cells))
+        entities = flatten_entities(block.at(11, match_types, cells), ledger)
     return Document(
         name=name,
         part=part,
@@ -248,31 +249,30 @@ def match_chains(
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
-    """Flat typed spans of the (word, cell) pairs; another shape or nesting raises WordError."""
+    """Typed spans of the (word, cell) pairs, of which one may lie in another, in falling order of
+    their ends, the outer one first; another shape raises WordError.
+    """
     entities: list[NamedEntity] = []
-    opened: tuple[int, str] | None = None
+    opened: list[tuple[int, str]] = []
     for word, cell in cells:
         match = _TYPE.fullmatch(cell)
-        if not match or (match[1] or "ORG") not in ONTONOTES_TYPES:
+        labels = match[1].split("(")[1:] if match else []
+        if not match or not set(labels).issubset(ONTONOTES_TYPES):
             raise WordError(
                 word,
                 f"named entity {shown(cell)}: expected such as (ORG*, *), (ORG) or *, of types"
                 f" {', '.join(ONTONOTES_TYPES)}",
             )
-        if match[1]:
-            if opened:
-                inside = f"({opened[1]} of word {opened[0] + 1}"
-                raise WordError(word, f"({match[1]} opens inside {inside}: expected flat spans")
-            opened = (word, match[1])
-        if match[2].endswith(")"):
+        opened += ((word, label) for label in labels)
+        for _ in range(match[2].count(")")):
             if not opened:
                 raise WordError(word, f"{shown(cell)} closes a named entity that was never opened")
-            entities.append(NamedEntity(opened[0], word + 1, opened[1]))
-            opened = None
+            start, label = opened.pop()
+            entities.append(NamedEntity(start, word + 1, label))
     if opened:
-        message = f"({opened[1]} opens a named entity that is never closed in this document"
-        raise WordError(opened[0], message)
-    return entities
+        word, label = opened[-1]
+        raise WordError(word, f"({label} opens a named entity that is never closed")
+    return entities[::-1]
 
 
 def restore_words(words: Sequence[str]) -> tuple[str, ...]:

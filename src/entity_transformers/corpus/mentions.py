@@ -88,10 +88,13 @@ def join(parents: dict[int, int], first: int, second: int) -> None:
 
 
 def flatten_entities(entities: Iterable[NamedEntity], ledger: Ledger) -> tuple[NamedEntity, ...]:
-    """The outermost of nested named entities; the others are counted in the ledger."""
+    """The outermost of nested named entities, of crossing ones and of equal spans the first; the
+    others are counted in the ledger.
+    """
     found = sorted(entities, key=lambda entity: (entity.start, -entity.end))
     kept = _first_of_overlapping(found)
-    ledger.counts["named_entities_inside_others"] += len(found) - len(kept)
+    if lost := len(found) - len(kept):
+        ledger.counts["named_entities_inside_others"] += lost
     return tuple(kept)
 
 

@@ -43,6 +43,7 @@ from entity_transformers.report.results import read_results
 from entity_transformers.report.similarity import CLOUDS
 from entity_transformers.step import MANIFEST, ROWS, Run
 from entity_transformers.study.plan import Plan, folder
+from entity_transformers.tasks.similarity import across_rows
 
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
 """What everything else of a study's results is made of."""
@@ -73,6 +74,8 @@ def collect(run: Run) -> None:
         if step.gather:  # a function of the rows of all runs, by its name
             module, _, name = step.gather.partition(":")
             found = getattr(import_module(f"entity_transformers.{module}"), name)(found)
+        if step.name == "similarity" and run.params.similarity.across:
+            found += _compare_models(run.params)
         rows += found
     write_text(
         output / "measures.csv", frame.render(frame.make(r for r in rows if "unit" not in r))
@@ -256,12 +259,24 @@ def _read_vectors(params: Any) -> dict[str, tuple[str, Any]]:
     """
     found = {}
     for role in ("proposed", "baseline"):
-        entry = next((e for e in params.entries("encode") if e.role == role), None)
-        name = entry.name if entry else ""
-        read = _find_arrays(params, "embeddings", name, "mentions.safetensors")
-        if entry and read:
-            found[role] = entry.name, (read[0][0]["context_on"], read[0][0]["entity"])
+        name, read = _find_mentions(params, role)
+        if read:
+            found[role] = name, (read[0][0]["context_on"], read[0][0]["entity"])
     return found
+
+
+def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
+    """The first model of a role that has any vectors of mentions, and these of its seeds."""
+    name = next((e.name for e in params.entries("encode") if e.role == role), "")
+    return name, _find_arrays(params, "embeddings", name, "mentions.safetensors")
+
+
+def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
+    """Rows of step similarity: the same mentions in the paper's two models, seed by seed."""
+    (name, ours), (_, theirs) = (_find_mentions(params, one) for one in ("proposed", "baseline"))
+    for seed, (first, _), (second, _) in zip(params.study.seeds, ours, theirs, strict=True):
+        for row in across_rows(first, second, params.similarity.groups):
+            yield {"step": "similarity", "model": name, "seed": seed, **row}
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:

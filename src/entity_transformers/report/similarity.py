@@ -141,6 +141,7 @@ SHORT = {
     "entity_similarity": "entity",
     "between_entities": "between",
 }
+GROUPS = values("group", lambda results: {group: group for group in _tags(results)}, "Group")
 EVERY = Pivot(
     name="similarity_models",
     title="Table 4, every model: similarity of mentions",
@@ -148,7 +149,7 @@ EVERY = Pivot(
     rows=(runs(), values("context", CONTEXTS, "Context")),
     columns=(
         cross(
-            values("group", lambda results: {group: group for group in _tags(results)}, "Group"),
+            GROUPS,
             [Measure(text, name, 4) for name, text in SHORT.items()],
             STEP,
             "{0}: {1}",
@@ -159,6 +160,25 @@ EVERY = Pivot(
         " different entities."
     ),
     note="Every model reads gold labels where entities are on, the controls too.",
+)
+ACROSS = Pivot(
+    name="similarity_across",
+    title="Table 4, across models: the same words in both",
+    step=STEP,
+    where={"measure": "cka"},
+    rows=(runs("pair"), values("context", CONTEXTS, "Context")),
+    columns=(cross(GROUPS, [Measure("", digits=4)], STEP),),
+    keep=lambda results, place: any(
+        results.has(place["model"], key_of({**place, "group": group})) for group in _tags(results)
+    ),
+    measures=(
+        "Linear CKA of a model's vectors and the baseline's of the same words: 1 where one is a"
+        " rotation of the other. On: with their entities, as mentions; off: as words outside them."
+    ),
+    note=(
+        "A cosine of two models' vectors says nothing: each model's axes are its own, and a model"
+        " that is rotated throughout is the same model."
+    ),
 )
 WORDS = Pivot(
     name="analogies",
@@ -219,7 +239,7 @@ PARTS = (
     Part(
         STEP,
         "Mentions and their entities",
-        (TABLE4, ONES, EVERY),
+        (TABLE4, ONES, EVERY, ACROSS),
         {name: _draw(name) for name in CLOUDS},
     ),
     Part("analogies", "Words alone", (WORDS,)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import (
@@ -30,6 +30,8 @@ class NerParams(Section):
     """LSTM units of each direction"""
     dropout: Rate
     """dropout before and after the LSTM"""
+    tanh_layer: StrictBool
+    """a layer of ``hidden`` tanh units between LSTM and CRF (Lample et al. 2016, section 2.4)"""
     learning_rate: Positive
     """of Adam"""
     decay: Annotated[Number, Field(gt=0, le=1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import Section
@@ -15,6 +15,8 @@ class SimilarityParams(Section):
 
     groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
     """name of a group: its Penn Treebank tags"""
+    across: StrictBool
+    """rows of step report on the same words in the model under test and the baseline (CKA)"""
 
 
 @step(

@@ -14,6 +14,9 @@ import numpy as np
 
 from entity_transformers.step import Rows
 
+CONTEXTS = {"words": "word", "context": "context"}
+"""Column ``context`` of the rows, and the prefix of its arrays."""
+
 
 def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> Rows:
     """Similarities by group of tags, of words without and in context, entities on and off, from the
@@ -22,7 +25,7 @@ def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> 
     for g, group in enumerate(groups):
         rows = np.flatnonzero(arrays["group"] == g)
         entity = arrays["entity"][rows]
-        for context, prefix in (("words", "word"), ("context", "context")):
+        for context, prefix in CONTEXTS.items():
             for mode in ("on", "off"):
                 vectors, memory = arrays[f"{prefix}_{mode}"][rows], arrays[f"memory_{mode}"]
                 numbers = measure_similarity(vectors, entity, memory)
@@ -31,6 +34,41 @@ def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> 
                 for name, value in numbers.items():
                     count = None if name == "mentions" else several
                     yield {"measure": name, "value": value, "count": count, **about}
+
+
+def across_rows(
+    ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], groups: Iterable[str]
+) -> Rows:
+    """`measure_cka` of the same mentions in two models by group and context: with their entities
+    given to the first (``on``), and as words outside mentions (``off``), as the other reads them.
+    """
+    if not np.array_equal(ours["entity"], theirs["entity"]):
+        raise ValueError("two models have vectors of different mentions: run embeddings again")
+    for g, group in enumerate(groups):
+        rows = np.flatnonzero(ours["group"] == g)
+        for context, prefix in CONTEXTS.items():
+            for mode in ("on", "off"):
+                vectors = (one[rows] for one in (ours[f"{prefix}_{mode}"], theirs[f"{prefix}_off"]))
+                about = {"group": group, "context": context, "entities": mode}
+                yield {
+                    "measure": "cka",
+                    "value": measure_cka(*vectors),
+                    "count": len(rows),
+                    **about,
+                }
+
+
+def measure_cka(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Linear centred kernel alignment (Kornblith et al. 2019) of two models' vectors [M, W] and
+    [M, V] of the same M things: |X'Y|^2 / (|X'X| |Y'Y|), with the means taken out and Frobenius
+    norms. 0 to 1, and 1 for a copy that is rotated, mirrored, scaled or moved as a whole; None
+    where a model's are all the same.
+    """
+    if not len(first):
+        return None
+    x, y = (one - one.mean(0) for one in (first.astype(np.float64), second.astype(np.float64)))
+    own = np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y)
+    return float(np.linalg.norm(x.T @ y) ** 2 / own) if own else None
 
 
 def measure_similarity(

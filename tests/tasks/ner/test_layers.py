@@ -18,8 +18,9 @@ from entity_transformers.tasks.ner.training import predict, train_tagger
 
 LABELS = ("LOC", "PER")
 PARAMS = NerParams(
-    hidden=6, dropout=0.5, learning_rate=0.02, decay=0.95, epochs=12, patience=12, batch=16
-)
+    hidden=6, tanh_layer=False, dropout=0.5, learning_rate=0.02, decay=0.95, epochs=12,
+    patience=12, batch=16,
+)  # fmt: skip
 WORDS, LAYERS, WIDTH, LATER = 30, 3, 7, 4
 LENGTHS = torch.tensor([5, 1, 9, 3])
 MASK = torch.arange(9) < LENGTHS[:, None]

@@ -1,4 +1,4 @@
-"""The tagger against the same model made of a packed nn.LSTM and pytorch-crf."""
+"""The tagger against a plain transcription: a packed nn.LSTM, tanh(W h + b), and pytorch-crf."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from entity_transformers.tasks.ner.tagger import Tagger
 
 LABELS = ("LOC", "PER")
 PARAMS = NerParams(
-    hidden=6, dropout=0.5, learning_rate=0.01, decay=0.9, epochs=2, patience=2, batch=4
-)
+    hidden=6, tanh_layer=False, dropout=0.5, learning_rate=0.01, decay=0.9, epochs=2, patience=2,
+    batch=4,
+)  # fmt: skip
 LENGTHS = torch.tensor([5, 1, 9, 3])
 MASK = torch.arange(9) < LENGTHS[:, None]
 
 
-def make_tagger(seed: int = 0, dtype: type = np.float32) -> Tagger:
+def make_tagger(seed: int = 0, dtype: type = np.float32, tanh: bool = False) -> Tagger:
     """A tagger over 20 random vectors of width 7."""
     torch.manual_seed(seed)
-    return Tagger(np.random.default_rng(seed).normal(size=(20, 7)).astype(dtype), LABELS, PARAMS)
+    vectors = np.random.default_rng(seed).normal(size=(20, 7)).astype(dtype)
+    return Tagger(vectors, LABELS, PARAMS.model_copy(update={"tanh_layer": tanh}))
 
 
 def make_rows(seed: int = 0) -> Tensor:
@@ -34,11 +36,12 @@ def make_rows(seed: int = 0) -> Tensor:
 
 
 class Peer(nn.Module):
-    """The same weights in a packed bidirectional nn.LSTM and pytorch-crf."""
+    """The same weights in a packed bidirectional nn.LSTM, a formula and pytorch-crf."""
 
     def __init__(self, tagger: Tagger) -> None:
         super().__init__()
         self.vectors, self.emission = tagger.vectors, tagger.emission
+        self.between = dict(tagger.between.named_parameters())
         self.lstm = nn.LSTM(7, 6, batch_first=True, bidirectional=True)
         weights = {
             **tagger.forward_lstm.state_dict(),
@@ -57,12 +60,18 @@ class Peer(nn.Module):
             self.vectors[rows].float(), LENGTHS, batch_first=True, enforce_sorted=False
         )
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        if self.between:
+            states = (states @ self.between["0.weight"].T + self.between["0.bias"]).tanh()
         return self.emission(states)
 
 
+@pytest.mark.parametrize("tanh", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_emissions_loss_and_decoding_equal_packed_lstm_and_pytorch_crf(dtype: type) -> None:
-    tagger = make_tagger(dtype=dtype).eval()
+def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, tanh: bool) -> None:
+    tagger = make_tagger(dtype=dtype, tanh=tanh).eval()
+    shapes = {name: tuple(weight.shape) for name, weight in tagger.named_parameters()}
+    assert shapes["emission.weight"] == (5, 6 if tanh else 12)
+    assert shapes.get("between.0.weight") == ((6, 12) if tanh else None)
     rows, tags = make_rows(), torch.randint(0, 5, (4, 9))
     peer = Peer(tagger)
     emissions = tagger(rows, MASK)
@@ -83,9 +92,10 @@ def test_emissions_loss_and_decoding_equal_packed_lstm_and_pytorch_crf(dtype: ty
             else f"forward_lstm.{name}"
         )
         torch.testing.assert_close(mine[ours], gradient.grad, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(
-        mine["emission.weight"], tagger.emission.weight.grad, rtol=1e-4, atol=1e-6
-    )
+    for layer in (tagger.emission, tagger.between):
+        for name, weight in layer.named_parameters():
+            ours = mine[f"{'emission' if layer is tagger.emission else 'between'}.{name}"]
+            torch.testing.assert_close(ours, weight.grad, rtol=1e-4, atol=1e-6)
     decoded = tagger.decode(rows, MASK)
     assert [decoded[i, : int(n)].tolist() for i, n in enumerate(LENGTHS)] == peer.crf.decode(
         peer(rows), MASK

@@ -19,8 +19,9 @@ from entity_transformers.tasks.ner.tagger import Tagger
 from entity_transformers.tasks.ner.training import bucket, pad, predict, train_epoch, train_tagger
 
 PARAMS = NerParams(
-    hidden=16, dropout=0.1, learning_rate=0.02, decay=0.9, epochs=6, patience=2, batch=16
-)
+    hidden=16, tanh_layer=True, dropout=0.1, learning_rate=0.02, decay=0.9, epochs=6, patience=2,
+    batch=16,
+)  # fmt: skip
 VECTORS = np.random.default_rng(9).normal(size=(30, 12)).astype(np.float32)
 
 

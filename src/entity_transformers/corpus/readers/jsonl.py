@@ -35,6 +35,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.mentions import flatten_entities
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import Dataset
 
@@ -74,7 +75,7 @@ class Row(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         """What values have to do with each other."""
-        count, starts, entities = len(self.words), self.sentence_starts, self.named_entities or []
+        count, starts = len(self.words), self.sentence_starts
         for key, texts in (("words", self.words), ("tags", self.tags or [])):
             if " ".join(texts).split() != texts:
                 i = next(i for i, text in enumerate(texts) if text.split() != [text])
@@ -88,19 +89,13 @@ class Row(BaseModel):
                 f"sentence_starts: {shown(starts)}, expected ascending indices of the {count} words"
                 " that begin with 0"
             )
-        for key, spans in (("mentions", self.mentions), ("named_entities", entities)):
-            for i, (start, end, _) in enumerate(spans):
+        for key, spans in (("mentions", self.mentions), ("named_entities", self.named_entities)):
+            for i, (start, end, _) in enumerate(spans or ()):
                 if not start < end <= count:
                     raise ValueError(
                         f"{key}[{i}]: {shown([start, end])}, expected 0 <= start < end <= {count}"
                         " (the end is not part of the span)"
                     )
-        for one, two in pairwise(sorted(entities)):
-            if two[0] < one[1]:
-                raise ValueError(
-                    f"named_entities: {shown(two)} overlaps {shown(one)}, expected spans that share"
-                    " no word"
-                )
         return self
 
 
@@ -147,7 +142,9 @@ def _read_lines(
             check_text(line, where, LONGEST_ROW)
             document = parse({"split": split, **_parse(line, where)}, where)
             if ledger.admits(document.name, document.part):
-                yield document
+                entities = document.named_entities
+                flat = None if entities is None else flatten_entities(entities, ledger)
+                yield replace(document, named_entities=flat)
         except CorpusError as error:
             ledger.reject(where, error)
     if empty:
@@ -181,12 +178,7 @@ def parse_row(values: Mapping[str, Any], where: str) -> Document:
     texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
     check_text("".join(texts), where, LONGEST_ROW)
     document = from_row(dict(row))
-    entities = document.named_entities
-    return replace(
-        document,
-        mentions=tuple(sorted(document.mentions, key=reading_order)),
-        named_entities=None if entities is None else tuple(sorted(entities)),
-    )
+    return replace(document, mentions=tuple(sorted(document.mentions, key=reading_order)))
 
 
 def describe_fault(error: ValidationError) -> str:

@@ -36,8 +36,8 @@ class ScalarMix(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Frozen vectors -> dropout -> BiLSTM -> dropout -> linear -> CRF over the IOB2 tags of
-    ``labels``.
+    """Frozen vectors -> dropout -> BiLSTM -> dropout -> tanh layer, with ``tanh_layer`` -> linear
+    -> CRF over the IOB2 tags of ``labels``.
 
     Dimensions: B sentences, T words of the longest, K tags, W vector width, H hidden units a
     direction, L layers. ``vectors`` is [rows, W], or [rows, L, W] of layers that a `ScalarMix`
@@ -63,16 +63,19 @@ class Tagger(nn.Module):
         self.register_buffer("vectors", _share(vectors), persistent=False)
         self.forward_lstm = nn.LSTM(width, params.hidden, batch_first=True)
         self.backward_lstm = nn.LSTM(width, params.hidden, batch_first=True)
-        self.emission = nn.Linear(2 * params.hidden, tags)
+        both = 2 * params.hidden
+        self.between: nn.Module = nn.Identity()
+        if params.tanh_layer:  # of this size in the authors' program, their text names none
+            self.between = nn.Sequential(nn.Linear(both, params.hidden), nn.Tanh())
+        self.emission = nn.Linear(params.hidden if params.tanh_layer else both, tags)
         self.dropout = nn.Dropout(params.dropout)
         self.crf = Crf(tags)
         self.mix = ScalarMix(vectors.shape[1]) if vectors.ndim == 3 else None
         self.second: nn.ModuleList | None = None
         if later is not None:
             self.register_buffer("later", _share(later), persistent=False)
-            both = 2 * params.hidden + later.shape[1]
             self.second = nn.ModuleList(
-                nn.LSTM(both, params.hidden, batch_first=True) for _ in range(2)
+                nn.LSTM(both + later.shape[1], params.hidden, batch_first=True) for _ in range(2)
             )
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
@@ -90,7 +93,7 @@ class Tagger(nn.Module):
         if self.second is not None:
             states = torch.cat([states, self.later[rows].float()], 2)  # [B, T, 2 H + V]
             states = _read(self.dropout(states), mirror, *self.second)
-        return self.emission(self.dropout(states))
+        return self.emission(self.between(self.dropout(states)))
 
     def loss(self, rows: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Negative log-likelihood in nats, the mean over the batch's sentences; ``tags`` int64 [B,
