@@ -17,6 +17,7 @@ from entity_transformers.report.remembering import (
     adjust,
     build_contrasts,
     build_prices,
+    draw_contrasts,
     draw_gains,
     draw_prices,
     list_gains,
@@ -109,6 +110,14 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     assert verdicts["P2", "256", "mentions (random spans)"] == "not supported"  # by 0.005 alone
     assert verdicts["P2", "256", "rare"] == "supported"
     assert verdicts["P1", "2,048", "recent"] == "reported"
+    figure = draw_contrasts(results)
+    assert figure is not None
+    assert [axes.get_title() for axes in figure.axes] == [
+        "Window 256, 256 kept", "Window 2,048, 256 kept",
+    ]  # fmt: skip
+    drawn = [one.get_text() for one in figure.axes[0].get_yticklabels()]
+    assert drawn[0] == "P1: less recent"
+    assert [*map(len, (drawn, table.rows))] == [3, 8]
     text = build_contrasts(make("text_memory"), "text_memory")
     found = {row[5]: row[-1] for row in text.rows if str(row[2]) == "256" and row[0] == "P3"}
     assert found == {

@@ -21,7 +21,16 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from entity_transformers.corpus.layers import is_resolver, split_layer
-from entity_transformers.report.figures import INK, PALETTE, Line, Panel, draw_lines
+from entity_transformers.report.figures import (
+    INK,
+    PALETTE,
+    Bar,
+    Line,
+    Panel,
+    Rows,
+    draw_intervals,
+    draw_lines,
+)
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import LEVEL, Estimate
 from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place
@@ -506,11 +515,27 @@ def draw_prices(results: Results) -> Figure | None:
     return draw_lines(panels)
 
 
+def draw_contrasts(results: Results) -> Figure | None:
+    """P1 and P2: nats per token with names less those with something else, beside a window and
+    with so many tokens kept. Hollow: reported without a decision; grey: equivalent.
+    """
+    panels: dict[str, list[Bar | None]] = {}
+    for name, text, window, kept, _, theirs, gap, *_, verdict in build_contrasts(
+        results, "kept_cache"
+    ).rows:
+        if text == "original" and name in ("P1", "P2"):
+            title = f"Window {window.value:,.0f}, {kept.value:,.0f} kept"
+            bar = Bar(f"{name}: less {theirs}", gap, PALETTE[0], verdict == "reported")
+            panels.setdefault(title, []).append(bar)
+    rows = [Rows(title, bars) for title, bars in panels.items()]
+    return draw_intervals(rows, "Nats per token", EQUIVALENT)
+
+
 def _part(step: str, title: str) -> Part:
     tables: list[Any] = [partial(build_contrasts, step=step), make_losses(step)]
     say = partial(say_remembering, step=step)
     if step == "kept_cache":
-        figures = {"prices": draw_prices, "gains": draw_gains}
+        figures = {"prices": draw_prices, "gains": draw_gains, "contrasts": draw_contrasts}
         return Part(step, title, (*tables, build_prices, GAINS), figures, say)
     return Part(step, title, tuple(tables), say=say)
 
