@@ -178,6 +178,9 @@ LAYERS = Pivot(
         cross(values("layer", _layers, "Layer"), [Measure("", "layer_weight", 3)], STEP),
     ),
     measures="Weights of a model's layers in its tagger, which add up to 1, and their scale.",
-    note=("A word's vector is the scale times the weighted sum (Peters et al. 2018, equation 1)."),
+    note=(
+        "A word's vector is the scale times the weighted sum (Peters et al. 2018, equation 1). Of a"
+        " pretrained model they are evenly spaced among its own layers, the last among them."
+    ),
 )
 PARTS = (Part(STEP, "Named entities", (TABLE5, BY_TAGS, OVERALL, LAYERS)),)
