@@ -107,6 +107,9 @@ def list_rows(units: list[Row]) -> Iterator[Row]:
             about = {"step": "similarity", "group": "nouns", "context": "words", **run}
             for name, value in (("mention_similarity", 0.5), ("entity_similarity", 0.1 * seed)):
                 yield {**about, "entities": given, "measure": name, "value": value, "count": 7}
+            if model == "gpt2e":
+                value = 0.6 if given == "on" else 0.8
+                yield {**about, "entities": given, "measure": "cka", "value": value, "count": 9}
         for name, value in (("last_word_perplexity", np.exp(loss)), ("last_word_accuracy", 0.2)):
             yield {**word, "measure": name, "value": value}
 

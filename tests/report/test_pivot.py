@@ -125,7 +125,12 @@ def tables(small: Results) -> dict[str, object]:
 def test_the_tables_of_the_steps_that_ran_are_there(tables: dict[str, object]) -> None:
     expected = {"claims", "corpus", "models", "table1", "table2", "controls", "table3"}
     expected |= {"perplexity_by_class", "table4", "table4_ones", "similarity_models"}
-    assert set(tables) == expected
+    assert set(tables) == expected | {"similarity_across"}
+
+
+def test_the_table_across_models_has_the_rows_that_are_there_alone(tables) -> None:
+    rows = [[*row[:2], row[2].value] for row in tables["similarity_across"].rows]
+    assert rows == [["GPT2E off", "none", 0.8], ["GPT2E on", "none", 0.6]]
 
 
 def test_table_2_has_its_numbers_beside_the_paper_s(tables, small: Results) -> None:

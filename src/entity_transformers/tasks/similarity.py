@@ -48,14 +48,9 @@ def across_rows(
         rows = np.flatnonzero(ours["group"] == g)
         for context, prefix in CONTEXTS.items():
             for mode in ("on", "off"):
-                vectors = (one[rows] for one in (ours[f"{prefix}_{mode}"], theirs[f"{prefix}_off"]))
-                about = {"group": group, "context": context, "entities": mode}
-                yield {
-                    "measure": "cka",
-                    "value": measure_cka(*vectors),
-                    "count": len(rows),
-                    **about,
-                }
+                first, second = ours[f"{prefix}_{mode}"][rows], theirs[f"{prefix}_off"][rows]
+                about = {"group": group, "context": context, "entities": mode, "count": len(rows)}
+                yield {"measure": "cka", "value": measure_cka(first, second), **about}
 
 
 def measure_cka(first: np.ndarray, second: np.ndarray) -> float | None:
