@@ -464,7 +464,7 @@ def make_study(folder: Path) -> Path:
         "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold"},
     }
     data = task_files.write_tasks(folder / "data", 6)
-    values["examples"] = values["examples"] | {"path": str(data), "most": 4}
+    values["examples"] = values["examples"] | {"path": str(data)}
     values["transfer"] = values["transfer"] | {
         "epochs": 1,
         "variants": {
