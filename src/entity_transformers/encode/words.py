@@ -102,7 +102,7 @@ def begin_sequences(
     bare = bounds[:-1][np.diff(bounds) > 0]
     bare = bare[tokens[bare] != end]
     begun = bounds + np.searchsorted(bare, bounds)
-    return np.insert(tokens, bare, end), np.insert(slots, bare, -1), begun
+    return np.insert(tokens, bare, end), np.insert(slots, bare, slots[bare]), begun
 
 
 def index_words(
