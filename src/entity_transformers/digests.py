@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 _FRESH = 2_000_000_000
 """Nanoseconds within which a file may be written twice and have the same time."""
 _known: dict[tuple[str, int, int, int, int], str] = {}
-
-
-def file_digests(paths: Iterable[Path], cache: object = None) -> list[str]:
-    """sha256 of each file's bytes, in hexadecimal."""
-    return list(map(file_digest, paths))
 
 
 def file_digest(path: Path) -> str:

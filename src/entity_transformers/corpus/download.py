@@ -20,7 +20,7 @@ from entity_transformers.corpus.files import extract, find_files, find_root, is_
 from entity_transformers.corpus.readers import read_corpus, registry
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, Source
 from entity_transformers.corpus.tasks import registry as tasks
-from entity_transformers.digests import file_digests
+from entity_transformers.digests import file_digest
 from entity_transformers.provenance import digest
 
 log = logging.getLogger(__name__)
@@ -66,17 +66,17 @@ def locate(
     if folder := _find_here(dataset, cache):
         if source:
             _verify(dataset, source, folder)
-        return _manifest(dataset, folder, source.origin if source else "local", cache)
+        return _manifest(dataset, folder, source.origin if source else "local")
     if offline is None:
         offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
     if dataset.fetch:
         folder, origin = dataset.fetch(cache, revision=revision, offline=offline)
-        return _manifest(dataset, folder, origin, cache)
+        return _manifest(dataset, folder, origin)
     if source is None:
         able = ", ".join(one.name for one in datasets().values() if one.downloads)
         raise CorpusError(f"{name}: nothing to download, expected one of {able}: give a local path")
     fetch_source(source, cache / dataset.folder, offline=offline)
-    return _manifest(dataset, cache / dataset.folder, source.origin, cache)
+    return _manifest(dataset, cache / dataset.folder, source.origin)
 
 
 def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
@@ -86,14 +86,14 @@ def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
             " download"
         )
     if path.is_file() and not is_archive(path):
-        return list_files(path, [path], "local", cache)
+        return list_files(path, [path], "local")
     folder, origin = path, "local"
     if path.is_file():
         folder, checksum = _unpack(path, cache)
         origin = f"local archive {path.name}, sha256 {checksum}"
     for root in (folder, find_root(folder)):
         if found := dataset.find_files(root):
-            return list_files(root, found, origin, cache)
+            return list_files(root, found, origin)
     raise CorpusError(
         f"{folder}: no file matches {', '.join(dataset.patterns)}: is this the folder of"
         f" {dataset.name}?"
@@ -102,7 +102,7 @@ def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
 
 def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
     """The folder of an archive's files, unpacked once, and the archive's checksum."""
-    [checksum] = file_digests([archive], cache)
+    checksum = file_digest(archive)
     folder = cache / "unpacked" / checksum[:16]
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -177,9 +177,11 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
         urls={file.path: file.url for file in source.files},
         retry_if_failed=RETRIES,
     )
-    there = [path for file in source.files if (path := folder / file.path).is_file()]
-    have = dict(zip(there, file_digests(there, folder.parent), strict=True))
-    missing = [file for file in source.files if have.get(folder / file.path) != file.sha256]
+    missing = [
+        file
+        for file in source.files
+        if not (path := folder / file.path).is_file() or file_digest(path) != file.sha256
+    ]
     hidden = not sys.stderr.isatty()
     for file in tqdm(missing, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
         if offline:
@@ -197,20 +199,23 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
             ) from None
 
 
-def _manifest(dataset: Dataset, folder: Path, origin: str, cache: Path) -> Manifest:
+def _manifest(dataset: Dataset, folder: Path, origin: str) -> Manifest:
     """The manifest of a data set's own folder; a data set of one pinned file is that file."""
     if dataset.source and len(dataset.source.files) == 1:
         file = folder / dataset.source.files[0].path
-        return list_files(file, [file], origin, cache)
-    return list_files(folder, dataset.find_files(folder), origin, cache)
+        return list_files(file, [file], origin)
+    return list_files(folder, dataset.find_files(folder), origin)
 
 
-def list_files(root: Path, files: list[Path], origin: str, cache: Path) -> Manifest:
-    """The manifest of some files at or below a root, sorted by path; ``cache`` keeps checksums."""
-    found = sorted(files)
+def list_files(root: Path, files: list[Path], origin: str) -> Manifest:
+    """The manifest of some files at or below a root, sorted by path."""
     rows = [
-        {"path": file.relative_to(root).as_posix(), "bytes": file.stat().st_size, "sha256": digest}
-        for file, digest in zip(found, file_digests(found, cache), strict=True)
+        {
+            "path": file.relative_to(root).as_posix(),
+            "bytes": file.stat().st_size,
+            "sha256": file_digest(file),
+        }
+        for file in sorted(files)
     ]
     return {"root": str(root), "origin": origin, "files": rows}
 
@@ -225,7 +230,7 @@ def write_sample(texts: Mapping[str, str], cache: Path, name: str) -> Manifest:
     root = cache / f"sample-{name}-{digest(*texts.values())}"
     for path, text in texts.items():
         write_text(root / path, text)
-    return list_files(root, find_files(root, ("*",)), "local", cache)
+    return list_files(root, find_files(root, ("*",)), "local")
 
 
 def list_passages(section: Any, cache: Path) -> Manifest:
