@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -218,12 +219,13 @@ def test_a_pattern_without_an_end_is_one_error(tmp_path: Path) -> None:
     assert TextEncoder(found).encode(["a"])[0].tolist() == [1, 0]
 
 
-def test_a_tokenizer_of_another_size_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("read", [read_json, read_tokenizer])
+def test_a_file_of_more_bytes_is_not_read(
+    read: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_tokenizer(tmp_path, {})
-    monkeypatch.setattr(artifacts, "LARGEST_TOKENIZER", path.stat().st_size)
-    assert read_tokenizer(path).get_vocab_size() == 2
-    monkeypatch.setattr(artifacts, "LARGEST_TOKENIZER", path.stat().st_size - 1)
-    with pytest.raises(ValueError, match=r"no tokenizer\.json"):
-        read_tokenizer(path)
+    monkeypatch.setattr(artifacts, "LARGEST", path.stat().st_size)
+    assert read(path)
+    monkeypatch.setattr(artifacts, "LARGEST", path.stat().st_size - 1)
+    with pytest.raises(ValueError, match=r"tokenizer\.json: .*more than [\d,]+ bytes"):
+        read(path)

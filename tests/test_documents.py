@@ -5,14 +5,17 @@ and notebooks print what they show.
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from entity_transformers.cli import COMMANDS
+from entity_transformers.cli import COMMANDS, main, make_parser
 from entity_transformers.models.weights import FOLDER, PACKAGES, SMOLLM2
 from entity_transformers.study.params import STEPS, load
 
@@ -98,6 +101,113 @@ def test_the_site_has_every_document_in_its_navigation() -> None:
     assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= {*listed}
     assert [name for name in listed if not (ROOT / name).is_file()] == []
     assert len([*DOCS.glob("*.md")]) <= 12
+
+
+LETTER: dict[str, Any] = {
+    "words": ["Ada", "met", "her", "friend", "."],
+    "mentions": [[0, 1, 7], [2, 3, 7]],
+}
+PRINTED = {
+    "entity-transformers init netherfield --corpus docs/notebooks/netherfield.txt":
+        "studies/netherfield.yaml",
+    "entity-transformers init letters --corpus letters.jsonl": "studies/letters.yaml",
+    "entity-transformers annotate book.txt --output book.jsonl --resolver names-pronouns":
+        "book.jsonl",
+}  # fmt: skip
+"""Commands of the documents that run here as printed, offline, and a file that each writes."""
+STUDIES = "an hour and more; tests/workflow/test_study.py runs it for a tiny study"
+HARNESS = "needs lm-evaluation-harness and its data sets; CI's job harness runs it on local files"
+NOT_HERE = {
+    "make sample": "minutes; CI's job sample",
+    "make test": "these tests",
+    "make test-all": ".ci/run, CI's job test",
+    "make check": "CI's job check",
+    "source .venv/bin/activate": "changes the reader's shell alone",
+    "make study STUDY=netherfield": STUDIES,
+    "make study STUDY=letters": STUDIES,
+    "make study STUDY=ontogum": STUDIES,
+    "make report STUDY=ontogum": STUDIES,
+    "snakemake --configfile studies/ontogum.yaml --cores 2": STUDIES,
+    "snakemake --configfile studies/ontogum.yaml --cores 2 -- train": STUDIES,
+    "snakemake --cores 1 --resources gpu=1": "the paper's study: a GPU, and a licensed corpus",
+    "snakemake --configfile studies/ontogum.yaml --dry-run": STUDIES,
+    "entity-transformers run lm --study studies/ontogum.yaml --model gpt2e --seed 1": STUDIES,
+    "dvc repro report@sample": STUDIES,
+    "dvc exp run -S studies/ontogum.yaml:lm.steps=480 report@ontogum": STUDIES,
+    "dvc exp show --only-changed": "what it shows depends on the reader's experiments",
+    "dvc metrics show results/decisions/metrics.json": STUDIES,
+    "dvc metrics diff --targets results/ontogum/metrics.json": STUDIES,
+    "dvc plots diff HEAD --targets results/ontogum/curves.csv": STUDIES,
+    "dvc commit --force report@NAME train@NAME score@NAME corpus@NAME": STUDIES,
+    "git add dvc.lock results/NAME && git commit": "writes to the repository",
+    "dvc push train@NAME": STUDIES,
+    "entity-transformers export-model sample gpt2e --output exported":
+        "needs a trained model; tests/cli/test_tools.py runs it for a tiny one",
+    "python -m entity_transformers.harness --model entity-transformers --model_args"
+    " pretrained=exported,entities=on --tasks lambada_openai,winogrande": HARNESS,
+    "python -m entity_transformers.harness --model hf --model_args pretrained=exported --tasks"
+    " wikitext": HARNESS,
+    "python -m entity_transformers.harness --model entity-transformers --model_args"
+    " pretrained=exported,entities=on --tasks pronoun_refers,pronoun_partial --include_path"
+    " src/entity_transformers/harness/tasks": HARNESS,
+    "grep '\"task\":\"winobias\".*\"split\":\"test\"' data/transfer/text/examples/examples.jsonl >"
+    " pronouns.jsonl": "needs a study's examples",
+}  # fmt: skip
+"""The other commands, and why they do not run here."""
+PYTHON = {"README.md": "tests/test_readme.py", "docs/model.md": "tests/test_examples.py"}
+"""What runs the Python of a document; that of notebooks is run below."""
+
+
+def list_blocks(language: str) -> Iterator[tuple[Path, str]]:
+    """The fenced blocks of a language in what is no log, and their pages."""
+    for page in PAGES:
+        if "log" not in page.parts and page.name != "CHANGELOG.md":
+            for text in re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S):
+                yield page, text
+
+
+def list_commands() -> set[str]:
+    """Each command of the documents as one line, without its comment."""
+    blocks = [
+        text.replace("\\\n", "") for name in ("bash", "console") for _, text in list_blocks(name)
+    ]
+    lines = (line.partition(" # ")[0].split() for text in blocks for line in text.splitlines())
+    return {" ".join(words) for words in lines if words}
+
+
+def test_every_command_runs_as_printed_or_there_is_a_reason() -> None:
+    assert list_commands() == PRINTED.keys() | NOT_HERE.keys()
+    assert not PRINTED.keys() & NOT_HERE.keys()
+    pages = {str(page.relative_to(ROOT)) for page, _ in list_blocks("python")}
+    assert pages == {*PYTHON, *(str(page.relative_to(ROOT)) for page in NOTEBOOKS)} & pages
+    for page, test in PYTHON.items():
+        assert (ROOT / test).is_file(), page
+
+
+@pytest.mark.parametrize(
+    "command", sorted(one for one in NOT_HERE if one.startswith("entity-transformers "))
+)
+def test_commands_that_do_not_run_here_are_understood(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    _, name, *words = shlex.split(command)
+    assert make_parser([name]).parse_args([name, *words]).command == name
+
+
+@pytest.mark.parametrize("command", PRINTED)
+def test_a_command_runs_as_printed(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("params.yaml", "Snakefile", "docs/notebooks/netherfield.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    rows = [LETTER | {"name": name, "split": name} for name in ("train", "dev", "test")]
+    Path("letters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("book.txt").write_text("Ada met Bob. She gave him a book.\n")
+    main(shlex.split(command)[1:])
+    assert Path(PRINTED[command]).stat().st_size > 0
 
 
 def find_diffs() -> Iterator[tuple[str, list[str]]]:

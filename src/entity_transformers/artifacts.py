@@ -27,22 +27,30 @@ if TYPE_CHECKING:
 
 RECORD = "run.json"
 """The record of a run, in the folder of its files; ``files`` has the sha256 of each."""
-LARGEST_TOKENIZER, MOST_GROWTH = 100_000_000, 64
-"""Bytes of a tokenizer.json, of which that of a vocabulary of 256,000 has 34 million, and how many
-times longer it may make a text.
+LARGEST, MOST_GROWTH = 100_000_000, 64
+"""Bytes of a JSON file (a tokenizer's of 256,000 tokens has 34 million), and how many times longer
+a tokenizer may make a text.
 """
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
 
 @contextmanager
 def recorded() -> Iterator[set[Path]]:
-    """The absolute paths of the files that `atomic` writes inside, filled as they are written."""
+    """The absolute paths of the files that `atomic` writes inside, and those that `note_written`
+    names, filled as they are written.
+    """
     written = set[Path]()
     token = _written.set(written)
     try:
         yield written
     finally:
         _written.reset(token)
+
+
+def note_written(folder: Path) -> None:
+    """Say that the files of a folder were written, as `atomic` does: by a library, in its way."""
+    if (written := _written.get()) is not None:
+        written.update(path.absolute() for path in folder.iterdir() if path.is_file())
 
 
 def list_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -183,12 +191,19 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _load_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(_read_bounded(path))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON that can be read ({error})") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: holds a {type(value).__name__}, expected a JSON object")
     return value
+
+
+def _read_bounded(path: Path) -> str:
+    """UTF-8 text; ValueError for a file of more than `LARGEST` bytes, which is not read."""
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"more than {LARGEST:,} bytes")
+    return path.read_text(encoding="utf-8")
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
@@ -279,18 +294,19 @@ _TYPES = {
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """The encoder of a tokenizer.json. ValueError with its name for one that can't be read, is
-    larger than `LARGEST_TOKENIZER`, or could make a text more than `MOST_GROWTH` times longer.
+    larger than `LARGEST`, or could make a text more than `MOST_GROWTH` times longer.
     """
     from tokenizers import Tokenizer
 
-    if check(path).stat().st_size > LARGEST_TOKENIZER:
-        raise ValueError(f"{path}: more than {LARGEST_TOKENIZER:,} bytes: no tokenizer.json")
-    text = path.read_bytes()
+    check(path)
     try:
+        text = _read_bounded(path)
         with panics_told(str(path)):
-            found = encode_all(Tokenizer.from_buffer(text))
+            found = encode_all(Tokenizer.from_str(text))
         parts = json.loads(text)
         growth = max(find_growth(parts[key]) for key in ("normalizer", "pre_tokenizer", "decoder"))
+    except OSError:
+        raise
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
     if growth > MOST_GROWTH:

@@ -131,6 +131,11 @@ def test_a_terminal_of_ascii_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) 
     assert shown.getvalue() == b"Zo? ? 1\n"
 
 
+def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    main(["steps"])  # prints
+
+
 def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     main(["check-study", "--study", "tiny"])
     by_name = capsys.readouterr().out

@@ -291,6 +291,8 @@ BAD = {
      r"line 3, column 10: e1\[2/2\] has no piece before it"),
     "a piece of none": (conllu([("1", "a", "Entity=(e1[3/2]-x)")]),
      r"line 3, column 10: .*expected pieces"),
+    "a piece of too many": (conllu([("1", "a", "Entity=(e1[1/99999]-x)")]),
+     r"line 3, column 10: .*expected pieces"),
     "no bracket": (conllu([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
     "a joined form's": (conllu([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
      r"line 3, column 10: .*of a joined form"),

@@ -58,7 +58,7 @@ def test_a_gutenberg_book_becomes_its_chapters() -> None:
         "The Project Gutenberg eBook of Clocks\n\nTitle: Clocks\n\n"
         "*** START OF THIS PROJECT GUTENBERG EBOOK CLOCKS ***\n\n"
         f"CHAPTER I\n\nThe First\n\n{LONG}\n\nCHAPTER II. The Second\n\n[Illustration: a clock]\n\n"
-        f"{LONG}THE END\n\nAdvertisement of other books.\n\n"
+        f"{LONG}THE END\n\n* * * * *\n\n"
         "*** END OF THIS PROJECT GUTENBERG EBOOK CLOCKS ***\n\nLicence.\n"
     )
     one, two = read_book(book)
@@ -144,10 +144,11 @@ def test_lines_are_joined_and_verse_is_not() -> None:
     )
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\r\r\n"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\r\r\n", "\x85", "\u2028"])
 def test_newlines_and_a_byte_order_mark_make_no_difference(newline: str) -> None:
     plain = f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}"
     assert read_book("\ufeff" + plain.replace("\n", newline)) == read_book(plain)
+    assert read_book(plain.replace("\n\n", "\u2029")) == read_book(plain)
 
 
 @pytest.mark.parametrize(
@@ -158,17 +159,21 @@ def test_newlines_and_a_byte_order_mark_make_no_difference(newline: str) -> None
         ("{0}A note on the text: this is the second edition.\n\n{0}", 1),
         ("Preface\n\n{0}\n\nContents\n\nChapter 1\n\nChapter 2\n\nChapter 1\n\n{0}Chapter 2\n\n{0}",
          3),
+        ("# Chapter 1\n\n{0}# Chapter 2\n\n{0}", 2),
+        ("{0}THE END\n\nA postscript: Ada wrote again.", 1),
+        ("{0}End of the Project Gutenberg rumours, said Ada.\n\n{0}", 1),
         ("The end\n\n{0}[Illustration: a clock] was there, [of gold]", 1),
     ],
-    ids=["place", "copyright", "note", "preface", "end-first"],
+    ids=["place", "copyright", "note", "preface", "markdown", "postscript", "rumours", "end-first"],
 )  # fmt: skip
-@pytest.mark.parametrize("style", ["wrapped", "a-paragraph-per-line", "double-spaced"])
+@pytest.mark.parametrize("style", ["wrapped", "unwrapped", "no-blank-line", "double-spaced"])
 def test_what_may_be_the_book_s_is_kept(form: str, chapters: int, style: str) -> None:
     """A short text has no front or end matter because it is short, or is set in another style."""
     text = form.format(LONG)
     styled = {
         "wrapped": text,
-        "a-paragraph-per-line": re.sub(r"(?<!\n)\n(?!\n)", " ", text),
+        "unwrapped": (unwrapped := re.sub(r"(?<!\n)\n(?!\n)", " ", text)),
+        "no-blank-line": re.sub(r"\n+", "\n", unwrapped),
         "double-spaced": text.replace("\n", "\n\n"),
     }[style]
     found = texts(styled)

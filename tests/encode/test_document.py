@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -301,8 +302,15 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
     few = make_reader()
     with pytest.raises(ValueError, match="3 tokens and 2 entity ids"):
         few.encode_tokens([0, 1, 2], [0, 1])
+    with pytest.raises(ValueError, match=r"token 99999, expected ids from 0 to \d+"):
+        few.encode_tokens([0, 99999])
     with pytest.raises(ValueError, match="no tokenizer: give tokens"):
         few.encode(TEXT)
+    with pytest.raises(ValueError, match="d#0: no words"):
+        make_reader(tokenizer=tokenizer).encode(Document("d", 0, "test", "", (), ()))
+    for name, values in (("tags", ("NN",)), ("space_after", (True,))):
+        with pytest.raises(CorpusError, match=rf"d#0, {name}: 1 values, expected 2"):
+            replace(Document("d", 0, "test", "", ("a", "b"), (0,)), **{name: values})
     with pytest.raises(FileNotFoundError, match="no model there"):
         DocumentReader.from_pretrained(tmp_path)
     few.model.module.save_pretrained(tmp_path)

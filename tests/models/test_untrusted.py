@@ -11,8 +11,8 @@ import pytest
 import torch
 from tiny import tiny_entry, tiny_model
 
-from entity_transformers import DocumentReader
-from entity_transformers.artifacts import RECORD, write_record
+from entity_transformers import DocumentReader, add_entity_attention, load_entity_attention
+from entity_transformers.artifacts import RECORD, recorded, write_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.folders import INDEX
 from entity_transformers.models.registry import build_model, load_model
@@ -59,6 +59,16 @@ def test_a_pickle_is_never_loaded(folder: Path, kind: str, name: str, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
+def test_a_pickle_of_a_model_with_entity_attention_is_not_loaded(tmp_path: Path) -> None:
+    model = add_entity_attention(tiny_model("gpt2").module)
+    model.save_pretrained(tmp_path)
+    assert load_entity_attention(tmp_path).num_parameters() == model.num_parameters()
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="a pickle can run code"):
+        load_entity_attention(tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "electra"])
 def test_an_adapter_in_the_folder_is_refused(folder: Path, kind: str) -> None:
     """Transformers loads it unasked: other numbers from the same weights."""
@@ -67,6 +77,18 @@ def test_an_adapter_in_the_folder_is_refused(folder: Path, kind: str) -> None:
     (folder / "tokenizer.json").touch()
     with pytest.raises(ValueError, match=r"adapter_config\.json is there too"):
         DocumentReader.from_pretrained(folder)
+
+
+@kinds
+def test_a_record_names_what_was_saved_and_nothing_else_is_loaded(folder: Path, kind: str) -> None:
+    """Such as a generation_config.json, which transformers reads if it is there."""
+    with recorded() as written:
+        tiny_model(kind).save(folder)
+    assert written == {*folder.iterdir()}
+    write_record(folder, [path.name for path in written])
+    assert tensors(folder, kind)
+    (folder / "other.json").write_text("{}")
+    refuse(folder, kind, r"model: other\.json is there too, which run\.json beside it")
 
 
 @kinds

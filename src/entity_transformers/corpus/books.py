@@ -21,10 +21,11 @@ Level = Literal["division", "chapter", "titled", "number", "special", "capitals"
 Chapter = tuple[str, ...]
 """Its lines (a paragraph, or a line of verse) without a break inside."""
 
-_NEWLINE = re.compile("\r*\n|\r")  # lines that end in CR CR LF are not double-spaced
+_NEWLINE = re.compile("\r*\n|[\r\x85\u2028]")  # lines that end in CR CR LF are not double-spaced
 _MARK = re.compile(
     r"\s*((?P<start>\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG)"
-    r"|\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG|End of (the )?Project Gutenberg)",
+    r"|\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG"
+    r"|End of (the )?Project Gutenberg(['’]s| e-?(book|text)))",
     re.IGNORECASE,
 )
 _CAPTION = re.compile(r"(\[(Illustration|Transcriber)[^\[\]]*\] ?)+")
@@ -37,8 +38,9 @@ _LATE = 0.9
 """What follows a book stands in the last tenth of its words."""
 _LICENCE = 50
 """Words per mention of its name in Project Gutenberg's header and licence, which have one in 35."""
-_WRAPPED = 50
-"""Characters from which on a line may have been wrapped."""
+_WRAPPED, _UNWRAPPED = 50, 120
+"""Characters from which on a line may have been wrapped, and from which on nobody has wrapped it.
+"""
 
 _SMALL = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
@@ -64,7 +66,7 @@ _SPECIAL = re.compile(
     r"(?i:(the )?(prologue|epilogue|conclusion|introduction|introductory|preface|finale|prelude"
     r"|postscript|afterword|foreword|interlude))[.:]?"
 )
-_ORNAMENTS = " \t_*=[]()—–-"
+_ORNAMENTS = " \t_*#=[]()—–-"
 _LINES, _CHARACTERS = 4, 300
 """A heading with its title is a block of at most so many lines and characters."""
 _FEWEST_WORDS = 150
@@ -106,7 +108,7 @@ def read_book(text: str) -> list[Chapter]:
     """The chapters of a file's whole text, whatever its newlines; of each book in it, one after the
     other, where Project Gutenberg's marks say that there are several.
     """
-    lines = _NEWLINE.split(text.removeprefix("\ufeff"))
+    lines = _NEWLINE.split(text.removeprefix("\ufeff").replace("\u2029", "\n\n"))
     return [chapter for part in cut_books(lines) for chapter in _read_part(part)]
 
 
@@ -140,30 +142,31 @@ def _read_part(lines: Sequence[str]) -> Iterator[Chapter]:
 
 
 def split_blocks(lines: Sequence[str]) -> list[Block]:
-    """The blocks of a text, in order."""
+    """The blocks of a text, in order; where most of it is in lines that nobody has wrapped, each
+    line is one.
+    """
+    long = sum(len(line) for line in lines if len(line) > _UNWRAPPED)
+    unwrapped = 2 * long > sum(map(len, lines))
     blocks: list[Block] = []
     start, gap = None, 0
     for i, line in enumerate([*lines, ""]):
-        if line.strip():
-            start = i if start is None else start
-        elif start is None:
-            gap += 1
-        else:
+        if start is not None and (unwrapped or not line.strip()):
             blocks.append(Block(tuple(lines[start:i]), gap))
-            start, gap = None, 1
+            start, gap = None, 0
+        if not line.strip():
+            gap += 1
+        elif start is None:
+            start = i
     return blocks
 
 
 def _find_end(blocks: Sequence[Block]) -> int:
-    """Where the text ends: before the transcriber's notes, and after THE END."""
+    """Where the text ends: before the transcriber's notes, and before ornaments below THE END."""
     before = list(accumulate((block.words for block in blocks), initial=0))
     late = range(bisect_left(before, _LATE * before[-1]), len(blocks))
-    for i in late:
-        if _END_MATTER.match(blocks[i].lines[0]):
-            return i
-    ends = [i + 1 for i in late if _is_end(blocks[i])]
-    # in its last few blocks; THE END of a part is none
-    return ends[-1] if ends and len(blocks) - ends[-1] < 30 else len(blocks)
+    end = next((i for i in late if _END_MATTER.match(blocks[i].lines[0])), len(blocks))
+    words = next((i for i in range(end, 0, -1) if blocks[i - 1].text.strip(_ORNAMENTS)), 0)
+    return words if words and _is_end(blocks[words - 1]) else end
 
 
 def _is_end(block: Block) -> bool:

@@ -104,6 +104,13 @@ class Document:
 
     def __post_init__(self) -> None:
         check_words(self.words, self.id)
+        for name in ("tags", "space_after"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.words):
+                raise CorpusError(
+                    f"{self.id}, {name}: {len(values)} values, expected {len(self.words)}, as many"
+                    " as words"
+                )
 
     @property
     def id(self) -> str:

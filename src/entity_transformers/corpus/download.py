@@ -177,9 +177,11 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
         urls={file.path: file.url for file in source.files},
         retry_if_failed=RETRIES,
     )
-    there = [path for file in source.files if (path := folder / file.path).is_file()]
-    have = {path: file_digest(path) for path in there}
-    missing = [file for file in source.files if have.get(folder / file.path) != file.sha256]
+    missing = [
+        file
+        for file in source.files
+        if not (path := folder / file.path).is_file() or file_digest(path) != file.sha256
+    ]
     hidden = not sys.stderr.isatty()
     for file in tqdm(missing, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
         if offline:

@@ -29,7 +29,7 @@ from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import plan_windows, read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.folders import TRUSTED, opened, refuse_adapter
+from entity_transformers.models.folders import TRUSTED, opened
 from entity_transformers.models.gpt2e.adapter import KEY
 from entity_transformers.models.gpt2e.entities import (
     EntityContinuation,
@@ -162,6 +162,8 @@ class DocumentReader:
         if isinstance(text, str):
             check_words(text.split(), "text")
         document = text if isinstance(text, Document) else _read_text(text, resolver)
+        if not document.words:
+            raise ValueError(f"{document.id}: no words in it")
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver
             document = resolve(found, document)
@@ -186,6 +188,8 @@ class DocumentReader:
     def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
         """The same of tokens, the first of which is not predicted, and the entity of each."""
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
+        if outside := set(tokens).difference(range(known := self.model.output_weight.shape[0])):
+            raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
         join_sources([(tokens, ids)])  # which looks at them
         words = np.arange(-1, len(tokens) - 1)
         return Source(np.array(tokens, np.int64), ids, words)
@@ -300,7 +304,6 @@ def _load_model(folder: Path, precision: str) -> Any:
 
     from entity_transformers.models.gpt2e.adapter import load_entity_attention
 
-    refuse_adapter(folder)
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)

@@ -14,7 +14,14 @@ from safetensors import SafetensorError
 from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
-from entity_transformers.artifacts import check, named_errors, read_json
+from entity_transformers.artifacts import (
+    RECORD,
+    check,
+    named_errors,
+    note_written,
+    read_json,
+    read_record,
+)
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel
 
@@ -98,6 +105,7 @@ class Pretrained(LanguageModel):
     def save(self, folder: Path) -> None:
         with named_errors(folder):
             self.module.save_pretrained(folder)
+        note_written(folder)
 
     def checkpoint_activations(self) -> None:
         if self.module.supports_gradient_checkpointing:
@@ -147,15 +155,15 @@ def opened(folder: Path) -> Iterator[None]:
     """Around the loading of a saved model, whose weights are read from safetensors alone.
 
     FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
-    can run code), for files that are damaged or not those of the folder's record, and for an
-    adapter beside them.
+    can run code), for files that are damaged or not those of the folder's record, and for what
+    else transformers would read (`_refuse_others`).
     """
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
             f"{folder}: no saved model there (config.json is missing): train it first, or correct"
             " the path"
         )
-    refuse_adapter(folder)
+    _refuse_others(folder)
     files, index = list_weights(folder), folder / INDEX
     shards = read_json(index).get("weight_map", {}).values() if index.is_file() else []
     names = {file.name for file in files}
@@ -174,8 +182,18 @@ def opened(folder: Path) -> Iterator[None]:
         raise ValueError(f"{folder}: weights that can't be read ({error}): save it again") from None
 
 
-def refuse_adapter(folder: Path) -> None:
-    """ValueError for a folder with a PEFT adapter, which transformers would put into the model."""
+def _refuse_others(folder: Path) -> None:
+    """ValueError for a folder with a PEFT adapter, which transformers would put into the model, or,
+    where its record names the weights, with any file that it does not name.
+    """
+    found = {path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."}
+    named = read_record(folder).get("files", {})
+    others = sorted(found.difference(named, [RECORD]))
+    if others and any(name.endswith(".safetensors") for name in named):
+        raise ValueError(
+            f"{folder}: {', '.join(others)} is there too, which {RECORD} beside it does not name,"
+            " and which may change the model: take it away"
+        )
     if (folder / "adapter_config.json").exists():
         raise ValueError(
             f"{folder}: adapter_config.json is there too, with which transformers would change the"

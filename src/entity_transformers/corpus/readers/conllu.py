@@ -335,7 +335,7 @@ def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
                 match = _PIECE.fullmatch(key)
                 entity, piece, pieces = match.groups() if match else (key, 1, 1)
                 bracket = Bracket(cell.start, cell.line, entity, int(piece), int(pieces), fields)
-                if not 1 <= bracket.piece <= bracket.pieces:
+                if "[" in entity or not 1 <= bracket.piece <= bracket.pieces:
                     raise _wrong(table, cell, "expected pieces such as e5[1/2] and e5[2/2]")
                 opened.append(bracket)
                 stacks[key].append(bracket)

@@ -129,8 +129,8 @@ def _read_book(
     if lost > MOST_LOST * len(words):
         ledger.counts["books_of_which_much_is_left_out"] += 1
         log.warning(
-            "%s: %d of its %d words are left out, as notes on the edition or what follows an END"
-            " of Project Gutenberg: take out that line if they are the book's",
+            "%s: %d of its %d words are left out, as captions, notes on the edition or what follows"
+            " an END of Project Gutenberg: take out that line if they are the book's",
             file, lost, len(words),
         )  # fmt: skip
     for part, lines in enumerate(chapters):
@@ -166,13 +166,13 @@ def read_text(file: Path) -> str:
 
 
 def recognise(path: Path) -> Match | None:
-    """By its files' names, where they are not LAMBADA's."""
+    """By its files' names, where they are not LAMBADA's; an archive is read by no other format."""
     if path.is_dir():
         found = find_texts(path)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
     if _is_text(path) and not path.name.lower().startswith("lambada"):
         return Match(Evidence.NAME, "a file *.txt")
-    return None
+    return Match(Evidence.NAME, "an archive") if is_archive(path) else None
 
 
 READER = Reader(

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 
 from entity_transformers.artifacts import read_json, write_json
-from entity_transformers.models.folders import refuse_adapter
+from entity_transformers.models.folders import TRUSTED, opened
 from entity_transformers.models.gpt2e.entities import (
     INPUTS,
     Entities,
@@ -115,15 +115,16 @@ def load_entity_attention(
             f"{folder}: no {SWITCHES} there: write it with save_entity_attention, or"
             " leave model out for a folder of save_pretrained"
         )
-    refuse_adapter(folder)
-    config = AutoConfig.from_pretrained(folder)
-    if not getattr(config, KEY, None):
-        raise ValueError(
-            f"{folder}: a model without entity attention: load it with transformers"
-            " and call add_entity_attention"
-        )
-    kind: Any = adapt_class(getattr(transformers, config.architectures[0]))
-    loaded, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **how)
+    with opened(folder):
+        config = AutoConfig.from_pretrained(folder)
+        if not getattr(config, KEY, None):
+            raise ValueError(
+                f"{folder}: a model without entity attention: load it with transformers"
+                " and call add_entity_attention"
+            )
+        kind: Any = adapt_class(getattr(transformers, config.architectures[0]))
+        how |= {"config": config, "output_loading_info": True, **TRUSTED}
+        loaded, info = kind.from_pretrained(folder, **how)
     if missing := [name for name in info["missing_keys"] if "entity_attn" in name]:
         raise ValueError(
             f"{folder}: {sorted(missing)[0]} is not there, though config.json has"
