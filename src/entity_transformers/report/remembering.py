@@ -520,15 +520,14 @@ def draw_contrasts(results: Results) -> Figure | None:
     with so many tokens kept. Hollow: reported without a decision; grey: equivalent.
     """
     panels: dict[str, list[Bar | None]] = {}
-    for name, text, window, kept, _, theirs, gap, *_, verdict in build_contrasts(
-        results, "kept_cache"
-    ).rows:
+    rows: Any = build_contrasts(results, "kept_cache").rows
+    for name, text, window, kept, _, theirs, gap, *_, verdict in rows:
         if text == "original" and name in ("P1", "P2"):
             title = f"Window {window.value:,.0f}, {kept.value:,.0f} kept"
             bar = Bar(f"{name}: less {theirs}", gap, PALETTE[0], verdict == "reported")
             panels.setdefault(title, []).append(bar)
-    rows = [Rows(title, bars) for title, bars in panels.items()]
-    return draw_intervals(rows, "Nats per token", EQUIVALENT)
+    drawn = [Rows(title, bars) for title, bars in panels.items()]
+    return draw_intervals(drawn, "Nats per token", EQUIVALENT)
 
 
 def _part(step: str, title: str) -> Part:
