@@ -159,10 +159,7 @@ def test_damaged_arrays_are_named(tmp_path: Path, keep: int) -> None:
 @pytest.mark.parametrize("text", ["", '{"version"', "[]", "nope"])
 def test_a_damaged_tokenizer_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
-    with pytest.raises(
-        ValueError,
-        match=r"tokenizer\.json: no encoder .*: run step corpus again",
-    ):
+    with pytest.raises(ValueError, match=r"tokenizer\.json: no encoder .*: run step corpus again"):
         read_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(FileNotFoundError):
         read_tokenizer(tmp_path / "none.json")

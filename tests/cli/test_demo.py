@@ -166,9 +166,7 @@ def test_the_default_is_a_model_that_can_read_then_the_sample_s(
     opened = []
     monkeypatch.setattr(command, "can_read", lambda name: True)
     monkeypatch.setattr(
-        DocumentReader,
-        "from_pretrained",
-        lambda name, **how: opened.append((name, how)) or reader,
+        DocumentReader, "from_pretrained", lambda name, **how: opened.append((name, how)) or reader
     )
     reader = DocumentReader(lively_model("gpt2"))
     monkeypatch.setattr(command, "has_bfloat16", lambda: True)

@@ -20,10 +20,7 @@ from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
-FULL = ROW | {
-    "tags": ["NNP", "VBD", "PRP$", "NN", "."],
-    "named_entities": [[0, 1, "PERSON"]],
-}
+FULL = ROW | {"tags": ["NNP", "VBD", "PRP$", "NN", "."], "named_entities": [[0, 1, "PERSON"]]}
 Write = Callable[..., Path]
 STUDY, CORPUS = Path("studies/letters.yaml"), Path("studies/letters.jsonl")
 

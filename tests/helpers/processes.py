@@ -36,11 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "gpt2": {"kind": "gpt2"},
     "gpt2e": {},
     "gpt2e-unlabelled": {"labels": "none"},
-    "windows": {
-        "accumulation": 2,
-        "memory_gradient_windows": 1,
-        "entity_values": "both",
-    },
+    "windows": {"accumulation": 2, "memory_gradient_windows": 1, "entity_values": "both"},
     "recomputed": {
         "memory_gradient_windows": 1,
         "memory_life": "epochs",
@@ -48,11 +44,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "epochs": {"memory_life": "epochs", "steps": 40},
     "gpt1": {"kind": "gpt1"},
-    "transformer-xl": {
-        "kind": "transformer-xl",
-        "accumulation": 2,
-        "memory_gradient_windows": 1,
-    },
+    "transformer-xl": {"kind": "transformer-xl", "accumulation": 2, "memory_gradient_windows": 1},
     "xlnet": {"kind": "xlnet", "accumulation": 2, "memory_gradient_windows": 1},
     "lstm": {"kind": "lstm"},
     "bert": {"kind": "bert", "accumulation": 2},

@@ -14,11 +14,7 @@ from trainings import make_training, weights
 from transformers import AutoModelForCausalLM
 
 from entity_transformers.models.base import Batch
-from entity_transformers.models.gpt2_antecedent import (
-    GPT2Antecedent,
-    antecedent_losses,
-    score_head,
-)
+from entity_transformers.models.gpt2_antecedent import GPT2Antecedent, antecedent_losses, score_head
 
 WINDOW = SMALL["window"]
 KIND = "gpt2-antecedent"

@@ -15,11 +15,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
-from entity_transformers.models.pretrained_entities import (
-    PretrainedE,
-    score_states,
-    try_rate,
-)
+from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
 from entity_transformers.tasks.perplexity import score_corpus
 
 WINDOW, BLOCKS = 8, 2

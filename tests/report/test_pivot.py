@@ -51,10 +51,7 @@ def build(results: Results, *axes: object, columns: object = (), **more: object)
 
 
 def test_cells_are_means_and_deviations_over_seeds(results: Results) -> None:
-    columns = (
-        Measure("Loss", digits=1),
-        Measure("n", shows="count"),
-    )
+    columns = (Measure("Loss", digits=1), Measure("n", shows="count"))
     deviation = np.std([1, 3], ddof=1)
     assert build(results, models(), columns=columns, order=()) == [
         ["Model", "Loss", "n"],

@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from entity_transformers.report.table import (
-    Number,
-    Table,
-    render_markdown,
-)
+from entity_transformers.report.table import Number, Table, render_markdown
 
 TABLE = Table(
     name="t",

@@ -78,15 +78,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "table": (lambda results: flip(results / "README.md"), ["README.md: not what is made of"]),
     "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: not what"]),
     "study": (rename, ["manifest.json: of study other"]),
-    "empty": (
-        lambda results: replace(results / MANIFEST, b"{}"),
-        [f"{MANIFEST}: cut or damaged"],
-    ),
+    "empty": (lambda results: replace(results / MANIFEST, b"{}"), [f"{MANIFEST}: cut or damaged"]),
     "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"]),
-    "cut": (
-        lambda results: replace(results / MANIFEST, b'{"files"'),
-        [f"{MANIFEST}: not JSON"],
-    ),
+    "cut": (lambda results: replace(results / MANIFEST, b'{"files"'), [f"{MANIFEST}: not JSON"]),
     "name": (rename_run, ["damaged (KeyError: 'nothing')"]),
     "values": (note_values, []),
     "other value": (

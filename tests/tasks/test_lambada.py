@@ -20,16 +20,11 @@ from entity_transformers.corpus.alignment import END, learn_tokenizer, load_gpt2
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.lambada import (
-    encode_passages,
-    passage_rows,
-    score_passages,
-)
+from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 
 
 @pytest.fixture(
-    scope="module",
-    params=["sample", "original", pytest.param("openai", marks=pytest.mark.slow)],
+    scope="module", params=["sample", "original", pytest.param("openai", marks=pytest.mark.slow)]
 )
 def material(request) -> tuple[Tokenizer, list[str]]:
     """A tokenizer and 40 passages: a learnt one and the generated ones, or GPT-2's own and real

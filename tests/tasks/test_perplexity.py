@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from entity_transformers.corpus.labels import (
-    first_mentions,
-    give,
-    shuffle_given,
-    shuffle_labels,
-)
+from entity_transformers.corpus.labels import first_mentions, give, shuffle_given, shuffle_labels
 from entity_transformers.tasks.perplexity import (
     exp_or_none,
     mention_distances,

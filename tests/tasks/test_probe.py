@@ -306,12 +306,7 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(docum
     questions = ask(documents, corpus, GROUPS, window=WINDOW)
     profile = np.random.default_rng(0).random((2, 2, WINDOW))
     found = score_heads(
-        gpt2,
-        corpus,
-        questions,
-        window=WINDOW,
-        batch=4,
-        profiles={("self", "off"): profile},
+        gpt2, corpus, questions, window=WINDOW, batch=4, profiles={("self", "off"): profile}
     )
 
     def spread(size: int) -> np.ndarray:

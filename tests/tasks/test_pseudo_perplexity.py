@@ -15,10 +15,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances
-from entity_transformers.tasks.pseudo_perplexity import (
-    hidden_rows,
-    score_hidden,
-)
+from entity_transformers.tasks.pseudo_perplexity import hidden_rows, score_hidden
 
 
 @pytest.fixture(scope="module")

@@ -613,9 +613,7 @@ def test_gap_s_scores_are_scikit_learn_s(seed: int) -> None:
     assert score_gap(np.array([-1, -1]), chosen[:2]) == 0
 
 
-def test_sentences_of_winobias_are_paired_with_their_other_version(
-    shared_data: Path,
-) -> None:
+def test_sentences_of_winobias_are_paired_with_their_other_version(shared_data: Path) -> None:
     """On its test split, decided by a coin: counts by the sentences' numbers; hardly any sentence
     lacks its other version.
     """

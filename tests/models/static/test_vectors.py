@@ -7,12 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entity_transformers.models.static.vectors import (
-    SubwordVectors,
-    WordVectors,
-    count_words,
-    load,
-)
+from entity_transformers.models.static.vectors import SubwordVectors, WordVectors, count_words, load
 
 WORDS = ("the", "Zoë", "-LRB-", "…", "of")
 KINDS = ("word2vec", "fasttext", "glove")
