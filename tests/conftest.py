@@ -2,8 +2,6 @@
 checkout has them beside it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

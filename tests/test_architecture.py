@@ -2,8 +2,6 @@
 one command with its log.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -2,8 +2,6 @@
 file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

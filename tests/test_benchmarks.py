@@ -1,7 +1,5 @@
 """The benchmarks' own arithmetic, peers that compute the same, and the page of the figures."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

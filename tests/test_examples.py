@@ -1,7 +1,5 @@
 """The Python of docs/model.md runs as it stands, on tiny models; README: test_readme.py."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

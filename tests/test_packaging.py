@@ -1,7 +1,5 @@
 """What the package needs: little for the model alone, and an extra for everything else."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

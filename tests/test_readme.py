@@ -2,8 +2,6 @@
 there.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the set-up may install: pinned versions, and the SHA-256 of every file of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

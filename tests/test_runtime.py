@@ -1,7 +1,5 @@
 """Seeds, devices and kernels."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Arrays written part by part are the file that is written at once; memory holds a part."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

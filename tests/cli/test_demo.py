@@ -1,7 +1,5 @@
 """demo: what it prints is what the reader found, in colours only where they are wanted."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 init and step corpus take it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """init: a study of one's own corpus that holds, or a refusal before anything is written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Command remember: a text file, a model, what is printed."""
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path

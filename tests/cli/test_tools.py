@@ -1,7 +1,5 @@
 """One tiny study, run step by step, and every tool that reads what it left."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A document's reader against loops written out here, and against the scores of the study."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Vectors of words and mentions against loops that read one word, sentence or window at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 window by window as the other kinds are: where every word is one token, both are the same.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

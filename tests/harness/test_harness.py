@@ -2,8 +2,6 @@
 model ``hf`` and this package's beside the project's own scores. Nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

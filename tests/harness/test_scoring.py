@@ -2,8 +2,6 @@
 per token.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

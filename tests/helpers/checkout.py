@@ -2,8 +2,6 @@
 the encoder of `tiny`, and the tools that run them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ whose jobs take less time than their imports.
     python tests/helpers/in_one_process.py commands.sh
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

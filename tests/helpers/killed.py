@@ -6,8 +6,6 @@ Each life is a fork of this process, so that fifty cost seconds. Prints how many
 and how many while writing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

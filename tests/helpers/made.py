@@ -1,7 +1,5 @@
 """A study made up of rows: numbers differ by model, seed, split and document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A split of awkward lengths: documents of one token, of whole windows, of a window and one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus

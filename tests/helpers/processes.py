@@ -6,8 +6,6 @@ the last weights, their means where they are averaged, and memories) and `RANK.j
 process ended).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

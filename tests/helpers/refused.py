@@ -1,7 +1,5 @@
 """What tests of readers expect most often."""
 
-from __future__ import annotations
-
 import pytest
 
 from entity_transformers.corpus.document import CorpusError

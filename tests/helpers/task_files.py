@@ -1,7 +1,5 @@
 """A few examples of every task, in the form of its own files."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

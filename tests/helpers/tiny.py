@@ -1,7 +1,5 @@
 """A tiny corpus, tiny parameters and tiny models for tests of training and evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """A study that runs in a minute, and its steps in this process."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

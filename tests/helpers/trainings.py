@@ -1,7 +1,5 @@
 """A training of a tiny model, and what is compared of two."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

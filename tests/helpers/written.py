@@ -1,7 +1,5 @@
 """Documents of random words with chains, as a corpus' reader would give them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Entries of models: what each key gives; a wrong one is named with place, value, expectation."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -2,8 +2,6 @@
 document by document; the forward half against the LSTM.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The guided head against transformers' own attention weights, and what it learns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kind pretrained-entities: entity attention, or LoRA, on the top blocks of a pretrained model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

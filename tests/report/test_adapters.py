@@ -1,7 +1,5 @@
 """Entity attention against LoRA, on made-up documents in which the effects are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

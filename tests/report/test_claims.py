@@ -1,7 +1,5 @@
 """Verdicts: what each study of made-up losses allows to say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

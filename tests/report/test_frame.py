@@ -1,7 +1,5 @@
 """The files of a study's results: what is written reads back, what is damaged is told."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Intervals against resampling by hand, closed forms and other implementations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

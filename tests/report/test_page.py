@@ -1,7 +1,5 @@
 """README.md, the page, and the figures of a made-up study."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -2,8 +2,6 @@
 pictures.json between.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Pivots against numbers by hand: means and deviations over seeds, places, differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

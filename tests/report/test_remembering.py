@@ -1,7 +1,5 @@
 """Tables of what is kept, on made-up books in which the effects are known."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

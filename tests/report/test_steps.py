@@ -1,7 +1,5 @@
 """Tables of single steps against numbers by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

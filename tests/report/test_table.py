@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from entity_transformers.report.table import Number, Table, render_markdown

@@ -1,7 +1,5 @@
 """verify: what is wrong with a study's results is found and named, whatever it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

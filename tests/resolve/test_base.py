@@ -1,7 +1,5 @@
 """What is accepted of a resolver's answer, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

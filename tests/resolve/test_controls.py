@@ -1,7 +1,5 @@
 """Words in turn as slots."""
 
-from __future__ import annotations
-
 import torch
 
 from entity_transformers.corpus.document import Document, Mention

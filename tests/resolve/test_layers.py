@@ -1,7 +1,5 @@
 """A resolver's answers as documents and as labels of tokens."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

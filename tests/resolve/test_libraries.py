@@ -1,7 +1,5 @@
 """Coreferee and Stanza behind stubs of their APIs."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Sequence

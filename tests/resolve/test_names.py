@@ -2,8 +2,6 @@
 depend on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The measures: worked examples of the papers, and enumeration of all alignments."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable, Sequence

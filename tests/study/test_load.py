@@ -1,7 +1,5 @@
 """Studies are loaded with every error named: file, key, value and what was expected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

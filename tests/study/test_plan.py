@@ -1,7 +1,5 @@
 """A run's digest changes with what it depends on, and with nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

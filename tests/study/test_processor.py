@@ -1,7 +1,5 @@
 """A study in bfloat16 says beforehand where the processor has no instructions for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Analogies and word similarity by hand; how they are scored is gensim's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -2,8 +2,6 @@
 what is known already.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from tiny import lively_model, tiny_corpus

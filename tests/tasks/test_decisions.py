@@ -1,7 +1,5 @@
 """Entity decisions: against a plain version, sums over all stories, what may be known when."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

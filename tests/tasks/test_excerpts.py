@@ -2,8 +2,6 @@
 against the attention written out by hand.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

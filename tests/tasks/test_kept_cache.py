@@ -1,7 +1,5 @@
 """A cache of what a policy keeps, against a loop over the tokens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -2,8 +2,6 @@
 against logits by hand.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import islice

@@ -1,7 +1,5 @@
 """The loss by kind of token, against steps perplexity and cache; its sums; what conditions are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Scores of a split against one-document, one-window-at-a-time loops and against sums by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

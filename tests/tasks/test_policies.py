@@ -1,7 +1,5 @@
 """What a memory keeps, each policy against a plain version that walks through the past."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 mentions, heads against loops over the matrices that models give themselves.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace

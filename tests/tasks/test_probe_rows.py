@@ -2,8 +2,6 @@
 scored on.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pseudo-perplexity against a plain loop over transformers' own model, one token at a time."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A text that is read beside what a policy keeps, and written on, against plain forward passes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

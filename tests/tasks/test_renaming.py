@@ -1,7 +1,5 @@
 """The same text with other names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

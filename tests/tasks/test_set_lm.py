@@ -1,7 +1,5 @@
 """SetLM: against its equations token by token, sums over all texts, what may be known when."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

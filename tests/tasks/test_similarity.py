@@ -1,7 +1,5 @@
 """Linear-time similarities against loops over all pairs."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

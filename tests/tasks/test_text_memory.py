@@ -1,7 +1,5 @@
 """Text as memory against a loop over transformers' model, one window at a time."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

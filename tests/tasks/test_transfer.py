@@ -2,8 +2,6 @@
 scikit-learn.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import groupby

@@ -6,8 +6,6 @@ Tolerances are absolute, for gradients up to 0.3 after one step, and losses near
 Measured: 5e-8, 5e-7, 5e-6 and 8e-7.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

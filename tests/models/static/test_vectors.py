@@ -1,7 +1,5 @@
 """Static vectors as they are kept: looked up, saved, read by gensim, and what is wrong told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
