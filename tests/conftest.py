@@ -1,6 +1,4 @@
-"""Fixtures for the whole suite: one thread a worker, no network, and the real corpora where a
-checkout has them beside it.
-"""
+"""Fixtures for the whole suite: one thread a worker, no network, the real corpora if any."""
 
 import os
 import subprocess
@@ -46,7 +44,6 @@ def fork_server() -> Iterator[str]:
     command = [sys.executable, str(ROOT / "workflow/forks.py"), *waits]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
-        assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.communicate()
 

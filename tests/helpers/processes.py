@@ -31,38 +31,25 @@ from entity_transformers.train.loop import Training, TrainingError, TrainingStop
 from entity_transformers.train.optimizer import apply_gradients
 
 CASES: dict[str, dict[str, Any]] = {
-    "gpt2": {"kind": "gpt2"},
-    "gpt2e": {},
-    "gpt2e-unlabelled": {"labels": "none"},
+    "gpt2": {"kind": "gpt2"}, "gpt2e": {}, "gpt2e-unlabelled": {"labels": "none"},
     "windows": {"accumulation": 2, "memory_gradient_windows": 1, "entity_values": "both"},
-    "recomputed": {
-        "memory_gradient_windows": 1,
-        "memory_life": "epochs",
-        "gradient_checkpointing": True,
-    },
+    "recomputed": {"memory_gradient_windows": 1, "memory_life": "epochs",
+                   "gradient_checkpointing": True},
     "epochs": {"memory_life": "epochs", "steps": 40},
-    "gpt1": {"kind": "gpt1"},
+    "gpt1": {"kind": "gpt1"}, "lstm": {"kind": "lstm"},
     "transformer-xl": {"kind": "transformer-xl", "accumulation": 2, "memory_gradient_windows": 1},
     "xlnet": {"kind": "xlnet", "accumulation": 2, "memory_gradient_windows": 1},
-    "lstm": {"kind": "lstm"},
     "bert": {"kind": "bert", "accumulation": 2},
     # losses of the size that the tolerances are for
     "electra": {"kind": "electra", "discriminator_weight": 1.0},
     "berte": {"kind": "berte", "memory_gradient_windows": 1},
     "elmo": {"kind": "elmo", "accumulation": 2, "memory_gradient_windows": 1},
     "awd-lstm": {
-        "kind": "lstm",
-        "hidden": 24,
-        "activation_penalty": 2.0,
-        "temporal_penalty": 1.0,
-        "optimizer": "asgd",
-        "nonmonotone_interval": 0,
-        "learning_rate": 5.0,
-        "validate_every": 1,
-        "accumulation": 2,
-        "memory_gradient_windows": 1,
+        "kind": "lstm", "hidden": 24, "activation_penalty": 2.0, "temporal_penalty": 1.0,
+        "optimizer": "asgd", "nonmonotone_interval": 0, "learning_rate": 5.0, "validate_every": 1,
+        "accumulation": 2, "memory_gradient_windows": 1,
     },
-}
+}  # fmt: skip
 COMMON = {"documents_per_step": 4, "dropout": 0.0}
 Meddling = Callable[[Training, World], None]
 
@@ -83,19 +70,14 @@ def train(folder: Path, world: World, meddling: Meddling | None = None, **change
         end = "finished"
     except (TrainingError, TrainingStopped) as error:
         end = f"{type(error).__name__}: {error}"
-    tensors = {
-        name: p.detach().clone() for name, p in training.model.module.named_parameters()
-    } | gradients
-    tensors |= (
-        {f"memory/{name}": states.clone() for name, states in training.streams.state().items()}
-        if end == "finished"
-        else {}
-    )
+    parameters = training.model.module.named_parameters()
+    tensors = {name: p.detach().clone() for name, p in parameters} | gradients
+    memories = training.streams.state() if end == "finished" else {}
+    tensors |= {f"memory/{name}": states.clone() for name, states in memories.items()}
     tensors |= {f"weight/mean/{name}": mean for name, mean in training.averaging.means.items()}
     save_file(tensors, folder / f"{world.rank}.safetensors")
-    (folder / f"{world.rank}.json").write_text(
-        json.dumps({"end": end, "step": training.progress.step})
-    )
+    told = json.dumps({"end": end, "step": training.progress.step})
+    (folder / f"{world.rank}.json").write_text(told)
 
 
 def record_gradients() -> dict[str, torch.Tensor]:
@@ -103,14 +85,9 @@ def record_gradients() -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
 
     def apply(model: Any, optimizer: Any, step: int, params: Any) -> bool:
-        if step == 0:
-            found.update(
-                {
-                    f"gradient/{name}": p.grad.clone()
-                    for name, p in model.named_parameters()
-                    if p.grad is not None
-                }
-            )
+        for name, p in model.named_parameters() if step == 0 else ():
+            if p.grad is not None:
+                found[f"gradient/{name}"] = p.grad.clone()
         return apply_gradients(model, optimizer, step, params)
 
     training_module.apply_gradients = apply
@@ -142,14 +119,9 @@ def start(rank: int, size: int, port: int, work: Callable[[], None]) -> int:
     child = os.fork()
     if child:
         return child
-    places = {
-        "RANK": rank,
-        "LOCAL_RANK": rank,
-        "WORLD_SIZE": size,
-        "LOCAL_WORLD_SIZE": size,
-        "MASTER_PORT": port,
-    }
-    os.environ |= {"MASTER_ADDR": "127.0.0.1"} | {key: str(value) for key, value in places.items()}
+    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    places |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ |= {key: str(value) for key, value in places.items()}
     try:
         work()
     except SystemExit:
@@ -160,20 +132,16 @@ def start(rank: int, size: int, port: int, work: Callable[[], None]) -> int:
         os._exit(0)
 
 
-def signal_second(training: Training, world: World) -> None:
-    if training.progress.step == 7 and world.rank == 1:
-        os.kill(os.getpid(), signal.SIGTERM)
+def stop(sent: int, at: int, rank: int | None = None) -> Meddling:
+    """Sends a process, or all at once, a signal after step ``at``."""
 
+    def send(training: Training, world: World) -> None:
+        if training.progress.step == at and rank in (None, world.rank):
+            if rank is None:
+                world.wait()
+            os.kill(os.getpid(), sent)
 
-def kill_both(training: Training, world: World) -> None:
-    if training.progress.step == 13:
-        world.wait()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def kill_second(training: Training, world: World) -> None:
-    if training.progress.step == 3 and world.rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+    return send
 
 
 def main(folder: Path) -> None:
@@ -184,10 +152,10 @@ def main(folder: Path) -> None:
         run(2, folder / case / "two", **changes)
     random = {"dropout": 0.1, "memory_life": "epochs"}
     run(2, folder / "whole", **random)
-    run(2, folder / "killed", kill_both, **random)
+    run(2, folder / "killed", stop(signal.SIGKILL, at=13), **random)
     run(2, folder / "killed", **random)
-    run(2, folder / "signalled", signal_second, **random)
-    run(2, folder / "lost", kill_second)
+    run(2, folder / "signalled", stop(signal.SIGTERM, at=7, rank=1), **random)
+    run(2, folder / "lost", stop(signal.SIGKILL, at=3, rank=1))
     params = tiny_params({"checkpoint_every": 5}, final_weights="best", validate_every=4)
     make_inputs(folder, params)
     out = folder / "data/sample/models/gpt2e/1"
@@ -195,13 +163,7 @@ def main(folder: Path) -> None:
         fork(size, lambda: train_alone(folder, params))
         out.rename(folder / f"out-{size}")
     for name, first, second in (("two-one", 2, 1), ("one-two", 1, 2)):
-        run(
-            first,
-            folder / name,
-            lambda training, world: (
-                os.kill(os.getpid(), signal.SIGTERM) if training.progress.step == 9 else None
-            ),
-        )
+        run(first, folder / name, stop(signal.SIGTERM, at=9))
         run(second, folder / name)
 
 

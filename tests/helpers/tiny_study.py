@@ -10,15 +10,8 @@ TINY = """\
 base: sample
 tokenizer: {vocabulary: 400}
 corpus: {sample_words: 6000}
-lm:
-  layers: 1
-  heads: 2
-  width: 16
-  window: 32
-  steps: 6
-  documents_per_step: 2
-  validate_every: 3
-  warmup_steps: 1
+lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2,
+  validate_every: 3, warmup_steps: 1}
 perplexity: {stride: 32}
 ner: {hidden: 8, epochs: 1}
 recall: {documents: 128, distinct_documents: 128, test_documents: 20, width: 16}

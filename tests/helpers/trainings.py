@@ -31,9 +31,7 @@ def make_training(
     device: str = "cpu",
     **changes: Any,
 ) -> Training:
-    """A training in ``folder``, gone on with where it has checkpoints; ``changes`` are of the
-    entry's params.
-    """
+    """A training, gone on with where ``folder`` has checkpoints; ``changes`` are of its params."""
     entry = tiny_entry(kind, labels, **changes)
     dev = give(tiny_corpus(3, seed=9, split="dev"), entry.labels, 1)
     unlabelled = give(dev, "none")
@@ -41,18 +39,13 @@ def make_training(
     def validate(model: LanguageModel, labels: bool) -> float:
         return measure_held_out(model, dev if labels else unlabelled, entry.lm)
 
+    model = build_model(entry, VOCABULARY, 0, seed=1).to(device)
+    text, store = give(corpus or tiny_corpus(), entry.labels, 1), folder / "checkpoints"
     return Training(
-        build_model(entry, VOCABULARY, 0, seed=1).to(device),
-        give(corpus or tiny_corpus(), entry.labels, 1),
-        validate,
-        entry.lm,
-        1,
-        CheckpointStore(folder / "checkpoints", 2),
-        checkpoint_every,
-        CurveFile(folder / "curve.csv").write_row,
-        max_minutes=max_minutes,
+        model, text, validate, entry.lm, 1, CheckpointStore(store, 2), checkpoint_every,
+        CurveFile(folder / "curve.csv").write_row, max_minutes=max_minutes,
         world=world or World(device=device),
-    )
+    )  # fmt: skip
 
 
 def weights(training: Training) -> Tensor:
