@@ -90,9 +90,7 @@ def log_softmax(values: Sequence[float]) -> list[float]:
 
 
 def retell(decider: Decider, text: ReadText) -> tuple[list[list[float]], list[Tensor]]:
-    """The module's equations token by token: log p of begin, entity and length, and the vector that
-    the word's state is shifted by.
-    """
+    """The equations token by token: log p of begin, entity and length, and the word's shift."""
     weights = dict(decider.named_parameters())
     unit = weights["new"] / weights["new"].norm()
     vectors: dict[int, Tensor] = {}
@@ -180,11 +178,8 @@ def tell_all(size: int, longest: int = LONGEST) -> Iterator[Story]:
         yield from extend([*entity, 0], [*length, 0], known)
         for chosen, tokens in product(range(1, known + 2), range(1, longest + 1)):
             there = min(tokens, size - len(entity))
-            yield from extend(
-                [*entity, *[chosen] * there],
-                [*length, tokens, *[0] * (there - 1)],
-                max(known, chosen),
-            )
+            lengths = [*length, tokens, *[0] * (there - 1)]
+            yield from extend([*entity, *[chosen] * there], lengths, max(known, chosen))
 
     return extend([], [], 0)
 
@@ -213,21 +208,16 @@ def test_all_texts_with_all_decisions_sum_to_one() -> None:
 
 @pytest.mark.parametrize(("group", "enough"), [(1, 0.5), (20, 0.5), (20, 2.0)])
 @pytest.mark.parametrize("place", [0, 100, 242])
-def test_samples_converge_to_the_exact_sum(
-    group: int, enough: float, place: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a proposal that is another, and groups drawn again never, seldom, at every
-    token.
-    """
+def test_samples_converge_to_the_exact_sum(group, enough, place, monkeypatch):
+    """By another proposal, with groups drawn again never, seldom and at every token."""
     monkeypatch.setattr(marginal, "ENOUGH", enough)
     model, texts = read_all(5)
     decider, proposal = lively_decider(model.width), lively_decider(model.width)
     for parameter in proposal.parameters():
         parameter.add_(0.15 * torch.randn(parameter.shape))
     exact = sum_stories(model, decider, texts[place])
-    found = estimate_marginal(
-        model, decider, proposal, texts[place], samples=8000, group=group, seed=2
-    )
+    how = {"samples": 8000, "group": group, "seed": 2}
+    found = estimate_marginal(model, decider, proposal, texts[place], **how)
     assert 0 < found["error"] < 0.1
     assert abs(-found["nats"] - exact) < 3 * found["error"]
     assert 1 < found["effective"] <= 8000 // group
@@ -373,19 +363,17 @@ def test_baselines_are_counts_by_hand(story: Story, name: str, power: float) -> 
 
 
 @pytest.mark.parametrize("name", ["recency", "frequency"])
-def test_the_baseline_of_the_least_cost_is_chosen(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_baseline_of_the_least_cost_is_chosen(name, monkeypatch):
     grid = list(product((0.0, 1.0, 3.0), (0.1, 1.0, 10.0)))
     monkeypatch.setattr(entity_nlm, "POWERS", (0.0, 1.0, 3.0))
     monkeypatch.setattr(entity_nlm, "NEW_WEIGHTS", (0.1, 1.0, 10.0))
     _, texts = read(documents=4)
 
     def cost(one: tuple[float, float]) -> float:
-        rows = [(text.story, by_hand(name, text.story, *one)) for text in texts]
-        came = [
-            p[i] for story, rows_ in rows for p, i in zip(rows_, story.which.tolist(), strict=True)
-        ]
+        came: list[float] = []
+        for story in (text.story for text in texts):
+            rows = zip(by_hand(name, story, *one), story.which.tolist(), strict=True)
+            came += [p[i] for p, i in rows]
         return float(-np.log(came).mean())
 
     found = judge_baseline(name, texts, texts)
@@ -429,16 +417,12 @@ def test_the_words_are_those_of_the_model_with_its_labels() -> None:
     for d, one in enumerate(told):
         place = corpus.document(d)
         assert one.plain == pytest.approx(scores[place.start + 1 : place.stop], abs=1e-5)
-    changes = [
-        np.abs(one.plain - other.plain).max() for one, other in zip(told, untold, strict=True)
-    ]
-    assert max(changes) > 0.01  # labels matter to this model
+    pairs = zip(told, untold, strict=True)
+    assert max(np.abs(one.plain - other.plain).max() for one, other in pairs) > 0.01  # they matter
 
 
 def mention(entity: int) -> AlignedCorpus:
-    """A document of 24 words of a token each: entities 1 and 2 in the first window, and then a
-    mention of ``entity`` in tokens 10 to 12.
-    """
+    """24 words: entities 1 and 2 in the first window, then ``entity`` in tokens 10 to 12."""
     corpus = tiny_corpus(1, seed=3, shortest=25, longest=26)
     labels, spans = np.zeros(25, np.int32), np.full(25, -1, np.int32)
     labels[[2, 4]], spans[[2, 4]] = [1, 2], [0, 1]
@@ -452,17 +436,13 @@ def first_difference(one: Tensor, other: Tensor) -> int:
 
 
 def test_no_label_tells_of_a_mention_that_has_not_ended() -> None:
-    """Another entity in a mention shows two words after its last one. With the labels as the
-    resolver has them, which are refused, it would show in the mention's first word.
-    """
+    """It shows two words after the mention; with the resolver's own labels in its first."""
     one, other = (read_given(mention(entity), LAGGED)[0].states for entity in (1, 2))
     assert first_difference(one, other) == 12 + LAG
-    reads = {"window": 8, "stride": 8, "batch": 1}
+    reads, model = {"window": 8, "stride": 8, "batch": 1}, lively_model("gpt2e")
     with torch.inference_mode():
-        one, other = (
-            next(read_documents(lively_model("gpt2e"), give(mention(n), LAGGED[7:]), **reads))[0]
-            for n in (1, 2)
-        )
+        texts = (give(mention(entity), LAGGED[7:]) for entity in (1, 2))
+        one, other = (next(read_documents(model, text, **reads))[0] for text in texts)
     assert first_difference(one, other) == 10
 
 

@@ -78,11 +78,8 @@ def test_kinds_of_tokens_add_up_to_all() -> None:
     assert set(places) == {"outside", "first", "near", "far"}
     total = sum(part["count"] * part["value"] for part in places.values())
     assert total == pytest.approx(nats.sum())
-    far = places[FAR]
-    for scope, count, value in (
-        ("all", len(nats), total),
-        (FAR, far["count"], far["count"] * far["value"]),
-    ):
+    far = places[FAR]["count"]
+    for scope, count, value in (("all", len(nats), total), (FAR, far, far * places[FAR]["value"])):
         own = [row for row in rows if row.get("scope") == scope]
         assert sum(row["count"] for row in own) == count
         assert sum(row["value"] for row in own) == pytest.approx(value)

@@ -1,6 +1,4 @@
-"""Synthetic recall: what is trained and how it is counted; then rows of the table of PAPER.md, each
-a test.
-"""
+"""Synthetic recall: what is trained, how it is counted; rows of the table of PAPER.md."""
 
 import os
 from pathlib import Path
@@ -17,14 +15,7 @@ from entity_transformers.kinds import KindError
 from entity_transformers.step import Rows
 from entity_transformers.steps.recall import RecallParams
 from entity_transformers.study.params import load
-from entity_transformers.tasks.recall import (
-    accuracy_rows,
-    guess_tokens,
-    make_task,
-    resolve_entry,
-    score_training,
-    start_training,
-)
+from entity_transformers.tasks import recall
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 
@@ -42,8 +33,8 @@ def make_params(**changes: Any) -> RecallParams:
 
 def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
     """The row's training before its first step."""
-    entry = resolve_entry(params, name, OF_KIND)
-    return start_training(params, entry, seed, CheckpointStore(folder, 1))
+    entry = recall.resolve_entry(params, name, OF_KIND)
+    return recall.start_training(params, entry, seed, CheckpointStore(folder, 1))
 
 
 def find(rows: Rows) -> dict[tuple[str, str | None], tuple[Any, int]]:
@@ -62,10 +53,8 @@ def find(rows: Rows) -> dict[tuple[str, str | None], tuple[Any, int]]:
         ("keys-values-gradient", 12, 2, "both", 1500),
     ],
 )
-def test_every_row_reads_as_many_tokens(
-    name: str, window: int, earlier: int, values: str | None, steps: int
-) -> None:
-    entry = resolve_entry(FULL, name, OF_KIND)
+def test_every_row_reads_as_many_tokens(name, window, earlier, values, steps):
+    entry = recall.resolve_entry(FULL, name, OF_KIND)
     lm = entry.lm
     assert (lm.window, lm.memory_gradient_windows, lm.steps) == (window, earlier, steps)
     assert getattr(lm, "entity_values", None) == values
@@ -79,22 +68,22 @@ def test_every_row_of_the_params_is_an_entry() -> None:
     for path in [ROOT / "params.yaml", *sorted(ROOT.glob("studies/*.yaml"))]:
         params = load(path)
         for name in params.recall.models:
-            assert resolve_entry(params.recall, name, params.kinds).name == name
+            assert recall.resolve_entry(params.recall, name, params.kinds).name == name
 
 
 def test_a_row_that_can_not_be_is_named() -> None:
     params = make_params(models={"odd": {"kind": "gpt2", "entity_values": "both"}})
     with pytest.raises(KindError, match=r"models\.odd\.entity_values: kind gpt2 has no such key"):
-        resolve_entry(params, "odd", OF_KIND)
+        recall.resolve_entry(params, "odd", OF_KIND)
 
 
 def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: Path) -> None:
     params = make_params(documents=64, width=16, facts=("colour", "town"), entities=3)
     training = start(params, "keys-values-gradient", tmp_path)
     training.run()
-    task, model = make_task(params), training.model.eval()
+    task, model = recall.make_task(params), training.model.eval()
     corpus = give(make_facts(task, 7, 5), "gold")
-    guesses = guess_tokens(model, corpus, window=task.window)
+    guesses = recall.guess_tokens(model, corpus, window=task.window)
     with torch.no_grad():
         for d in range(7):
             tokens, ids = (
@@ -104,9 +93,8 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
             memory = model.start(1, task.entities)
             for first in range(0, task.length, task.window):
                 part = slice(first, first + task.window)
-                hidden = model.module.transformer(
-                    tokens[:, part], entity_ids=ids[:, part], memory=memory
-                ).last_hidden_state
+                given = {"entity_ids": ids[:, part], "memory": memory}
+                hidden = model.module.transformer(tokens[:, part], **given).last_hidden_state
                 memory = memory.write(ids[:, part], hidden)
                 expected = model.module.lm_head(hidden).argmax(-1)[0].numpy()
                 place = corpus.offsets[d] + first + 1
@@ -118,35 +106,26 @@ def test_accuracy_is_counted_by_distance_and_kind() -> None:
     task = FactTask(("colour", "town"), 1, 3, 4, 5)
     distances, kinds = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 0, 0, 0])
     right = np.array([True, False, True, True, False, True])
-    rows = accuracy_rows(task, Answers(np.arange(6), distances, kinds), right)
+    rows = recall.accuracy_rows(task, Answers(np.arange(6), distances, kinds), right)
     assert find(rows) == {
-        ("0", None): (0.5, 2),
-        ("1", None): (1.0, 2),
-        ("2", None): (0.5, 2),
-        ("later", None): (0.75, 4),
-        ("later", "colour"): (0.75, 4),
-        ("later", "town"): (None, 0),
-    }
+        ("0", None): (0.5, 2), ("1", None): (1.0, 2), ("2", None): (0.5, 2),
+        ("later", None): (0.75, 4), ("later", "colour"): (0.75, 4), ("later", "town"): (None, 0),
+    }  # fmt: skip
 
 
 def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path) -> None:
     params = make_params(documents=64, test_documents=50, width=16, windows=2)
     one, other = (start(params, "gpt2", tmp_path / str(seed), seed) for seed in (1, 2))
     assert (one.corpus.tokens != other.corpus.tokens).any()
-    assert len(find_answers(make_task(params), one.corpus).places) == 64 * 2 * 2
+    assert len(find_answers(recall.make_task(params), one.corpus).places) == 64 * 2 * 2
     other.model.module.load_state_dict(one.model.module.state_dict())
-    found = find(score_training(one, params))
-    assert found == find(score_training(other, params))
+    found = find(recall.score_training(one, params))
+    assert found == find(recall.score_training(other, params))
     assert found["later", None][1] == 50 * 2
 
 
-def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = {
-        "gold": {"kind": "gpt2e", "labels": "gold"},
-        "none": {"kind": "gpt2e", "labels": "none"},
-    }
+def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monkeypatch):
+    models = {labels: {"kind": "gpt2e", "labels": labels} for labels in ("gold", "none")}
     params = make_params(documents=64, test_documents=5, width=16, models=models)
     asked: list[str] = []
 
@@ -158,7 +137,7 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
     for name in models:
         training = start(params, name, tmp_path / name)
         assert training.corpus.layer == name
-        list(score_training(training, params))
+        list(recall.score_training(training, params))
     assert asked == ["gold", "none"]
 
 
@@ -173,9 +152,7 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
         ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
     ],
 )
-def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
-    tmp_path: Path, name: str, share: float, low: float, high: float
-) -> None:
+def test_the_gradient_through_the_memory_makes_it_carry_a_fact(tmp_path, name, share, low, high):
     """Rows of PAPER.md's table with params.yaml's own setting (chance 0.10, 4,000 questions), so at
     the width at which it was made, and with a ``share`` of its documents.
 
@@ -186,7 +163,7 @@ def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
     torch.set_num_threads(1)
     training = start(make_params(documents=round(share * FULL.documents)), name, tmp_path)
     training.run()
-    found = find(score_training(training, FULL))
+    found = find(recall.score_training(training, FULL))
     assert found["0", None][0] > 0.99
     accuracy, questions = found["later", None]
     assert questions == 4000
