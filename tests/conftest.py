@@ -1,8 +1,4 @@
-"""Fixtures for the whole suite: one thread a worker, no network, and the real corpora where a
-checkout has them beside it.
-"""
-
-from __future__ import annotations
+"""Fixtures for the whole suite: one thread a worker, no network, the real corpora if any."""
 
 import os
 import subprocess
@@ -53,7 +49,6 @@ def fork_server() -> Iterator[str]:
     command = [sys.executable, str(ROOT / "workflow/forks.py"), *waits]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
-        assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.communicate()
 

@@ -1,7 +1,5 @@
 """The benchmarks' own arithmetic, peers that compute the same, and the page of the figures."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -10,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import tiny_llama
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch, LanguageModel
@@ -121,14 +119,10 @@ def test_the_page_of_benchmarks_is_made_of_the_figures() -> None:
     assert table.TABLE.read_text(encoding="utf-8") == table.render(), "run benchmarks/table.py"
 
 
-def test_the_plain_loop_over_a_pretrained_model_finds_its_losses(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_plain_loop_over_a_pretrained_model_finds_its_losses(monkeypatch):
     monkeypatch.setattr(reading, "WINDOW", WINDOW)
-    size = {"hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": LAYERS}
-    config = LlamaConfig(vocab_size=VOCABULARY, num_attention_heads=2, **size)
     torch.manual_seed(1)
-    model = PretrainedLM(LlamaForCausalLM(config).eval())
+    model = PretrainedLM(tiny_llama(vocab_size=VOCABULARY))
     corpus = give(training.make_corpus([5, 2 * WINDOW + 1, 30], VOCABULARY), "none")
     found = score_corpus(model, corpus, window=WINDOW, stride=WINDOW, batch=BATCH)
     assert reading.read_plainly(model.module, corpus) == pytest.approx(found, rel=1e-5)

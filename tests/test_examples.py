@@ -1,12 +1,9 @@
 """The Python of docs/model.md runs as it stands, on tiny models; README: test_readme.py."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers import GPT2EConfig, GPT2EForCausalLM
@@ -21,9 +18,7 @@ def find_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 
 
-def test_the_examples_of_the_model_s_document_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_the_model_s_document_run(tmp_path, monkeypatch):
     tokenizer = learn_tokenizer([read_marked(TEXT)], 300, "natural")
     end = tokenizer.token_to_id(END)
     config = GPT2EConfig(

@@ -1,7 +1,5 @@
 """How far a loop is."""
 
-from __future__ import annotations
-
 import pytest
 
 from entity_transformers.logs import log_progress

@@ -1,7 +1,5 @@
 """What the package needs: little for the model alone, and an extra for everything else."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil
@@ -100,9 +98,7 @@ TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
         ("annotate book.txt --output x.jsonl", "spacy", "annotate", TOOL),
     ],
 )  # fmt: skip
-def test_a_missing_extra_is_named_in_one_line(
-    command: str, missing: str, extra: str, told: str, tmp_path: Path
-) -> None:
+def test_a_missing_extra_is_named_in_one_line(command, missing, extra, told, tmp_path):
     (tmp_path / "book.txt").write_text("Anna met Bob.\n")
     words = command.split()
     code = (
@@ -117,9 +113,7 @@ def test_a_missing_extra_is_named_in_one_line(
 
 
 def test_the_model_alone_imports_what_is_required() -> None:
-    """What its modules import when they are loaded; the wheel in an empty environment is tried
-    before a release.
-    """
+    """The wheel in an empty environment is tried before a release."""
     todo, found, others = {*_HOMES.values()}, set[str](), set[str]()
     while todo:
         found.add(name := todo.pop())
@@ -133,9 +127,7 @@ def test_the_model_alone_imports_what_is_required() -> None:
     assert others <= CORE
 
 
-def test_without_params_yaml_the_paper_s_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_params_yaml_the_paper_s_are_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(values, "PACKAGED", ROOT / "params.yaml")
     study = tmp_path / "studies/own.yaml"
     study.parent.mkdir()
@@ -164,16 +156,12 @@ def test_data_sets_are_on_the_data_card_with_their_licences() -> None:
     rows = {row[0]: row[1:] for row in re.findall(
         r"^\| `(\S+)` \| .* \| (.*) \| (.*) \| (.*) \| (.*) \|$", card, re.MULTILINE
     )}  # fmt: skip
-    for name, dataset in datasets().items():
-        if name in registry():  # the tasks have a table of their own
-            continue
-        if dataset.downloads:
-            assert name in rows
-        if dataset.source:
-            source, (origin, licence, files, _) = dataset.source, rows[name]
-            assert source.licence == licence
+    for name in datasets().keys() - registry().keys():  # the tasks have a table of their own
+        assert name in rows or not datasets()[name].downloads
+        if source := datasets()[name].source:
+            origin, licence, files, _ = rows[name]
             assert origin.partition(" ")[0] in source.origin
-            assert int(files) == len(source.files)
+            assert (licence, int(files)) == (source.licence, len(source.files))
 
 
 @pytest.mark.slow
@@ -183,11 +171,9 @@ def test_the_wheel_has_params_and_names_its_extras(tmp_path: Path) -> None:
     shutil.copytree(SOURCE.parent, folder / "src", ignore=left)
     for name in "pyproject.toml setup.py MANIFEST.in README.md LICENSE params.yaml".split():
         shutil.copy(ROOT / name, folder)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
-         "--wheel-dir", tmp_path, folder],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    flags = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, folder)
+    command = [sys.executable, "-m", "pip", "wheel", *flags]
+    subprocess.run(command, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     archive = zipfile.ZipFile(wheel)
     assert archive.read("entity_transformers/params.yaml") == (ROOT / "params.yaml").read_bytes()

@@ -1,7 +1,5 @@
 """Digests, and where a result comes from."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -1,12 +1,7 @@
-"""README: its Python runs and prints what it quotes, its corpus is one, its tree is
-there.
-"""
-
-from __future__ import annotations
+"""README: its Python prints what it quotes, its corpus is one, its tree is there."""
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,9 +19,7 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.skipif(not find_folder(SHA256).is_dir(), reason="SmolLM2 is not unpacked here")
-def test_its_python_runs_and_prints_what_is_quoted(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_python_runs_and_prints_what_is_quoted(capsys, monkeypatch):
     """But for the text that goes on, which another processor may write otherwise."""
     monkeypatch.chdir(ROOT)
     (block,) = blocks("python")
@@ -44,19 +37,14 @@ def test_its_row_is_a_corpus(tmp_path: Path) -> None:
     file = tmp_path / "letters.jsonl"
     file.write_text(row)
     assert detect_format(file)[0] == "jsonl"
-    (document,) = [one for _, one in _flat(read_corpus("jsonl", file))]
+    (document,) = read_corpus("jsonl", file)
     assert [(m.start, m.end, m.chain) for m in document.mentions] == [(0, 1, 7), (2, 3, 7)]
-
-
-def _flat(corpus: Any) -> list[tuple[str, Any]]:
-    return [one if isinstance(one, tuple) else ("", one) for one in corpus]
 
 
 def test_its_quick_start_has_two_commands_and_its_tree_is_there() -> None:
     commands, _ = blocks("bash")
-    assert [line.split("#")[0].split() for line in commands.splitlines()] == [
-        ["make", "sample"], ["make", "test"],
-    ]  # fmt: skip
+    lines = [line.split("#")[0].strip() for line in commands.splitlines()]
+    assert lines == ["make sample", "make test"]
     (tree,) = (text for text in blocks("") if "attention.py is" in text)
     lines = re.findall(r"^( *)([^\s,]+(?:, [^\s,]+)*) {2,}\S", tree, re.MULTILINE)
     for indent, names in lines:

@@ -1,7 +1,5 @@
 """What the set-up may install: pinned versions, and the SHA-256 of every file of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -30,9 +28,7 @@ def pins() -> dict[str, str]:
 
 
 def needed(requirement: Requirement) -> set[str]:
-    """What an installed distribution requires here, and what that requires, in turn; of torch not
-    its CUDA libraries, which differ by build.
-    """
+    """What a distribution requires here, in turn; of torch not its CUDA libraries."""
     found, todo = set[str](), [requirement]
     seen = set[tuple[str, frozenset[str]]]()
     while todo:
@@ -42,16 +38,11 @@ def needed(requirement: Requirement) -> set[str]:
             continue
         seen.add((name, frozenset(one.extras)))
         found.add(name)
-        listed = (
-            [*PROJECT["dependencies"], *own_extras(one.extras)]
-            if name == PROJECT["name"]
-            else requires(name) or []
-        )
-        for line in listed:
-            other = Requirement(line)
-            wanted = other.marker is None or any(
-                other.marker.evaluate({"extra": extra}) for extra in ("", *one.extras)
-            )
+        own = name == PROJECT["name"]
+        listed = [*PROJECT["dependencies"], *own_extras(one.extras)] if own else requires(name)
+        for other in map(Requirement, listed or []):
+            extras = [{"extra": extra} for extra in ("", *one.extras)]
+            wanted = other.marker is None or any(map(other.marker.evaluate, extras))
             if wanted and not (name == "torch" and re.match("nvidia|cuda|triton", other.name)):
                 todo.append(other)
     return found - {PROJECT["name"]}
@@ -84,9 +75,7 @@ def test_everything_that_the_set_up_needs_is_pinned() -> None:
 
 
 def set_up(folder: Path, uv: str) -> list[str]:
-    """What `make .venv/ready` asks of a folder's tools, which only write that down; ``uv`` is what
-    its uv does after that.
-    """
+    """What `make .venv/ready` asks of tools that only write it down; ``uv``: what uv does then."""
     shutil.copy(ROOT / "Makefile", folder)
     for name in ("pyproject.toml", "requirements.txt"):
         shutil.copy(ROOT / name, folder)

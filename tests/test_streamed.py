@@ -1,8 +1,7 @@
 """Arrays written part by part are the file that is written at once; memory holds a part."""
 
-from __future__ import annotations
-
 import tracemalloc
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -28,15 +27,12 @@ def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
-def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(
-    tmp_path: Path, rows: int
-) -> None:
+def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(tmp_path, rows):
     generator = np.random.default_rng(rows)
     shapes = {"b": (3,), "a": (2, 3), "c": (), "none": (0,)}
     arrays = {
-        f"{name}_{kind}": generator.integers(0, 99, (rows, *shape)).astype(kind)
-        for name, shape in shapes.items()
-        for kind in TYPES
+        f"{name}_{kind}": generator.integers(0, 99, (rows, *shapes[name])).astype(kind)
+        for name, kind in product(shapes, TYPES)
     }
     write_arrays(tmp_path / "once.safetensors", arrays, {"who": "é"})
     with arrays_writer(tmp_path / "parts.safetensors") as writer:
@@ -55,13 +51,9 @@ def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(
         (np.zeros(3, np.float32), np.zeros(3, np.float32), r"x: rows float32"),
     ],
 )
-def test_another_shape_or_type_is_refused_and_leaves_nothing(
-    tmp_path: Path, first: np.ndarray, then: np.ndarray, message: str
-) -> None:
-    with (
-        pytest.raises(ValueError, match=message),
-        arrays_writer(tmp_path / "a.safetensors") as writer,
-    ):
+def test_another_shape_or_type_is_refused_and_leaves_nothing(tmp_path, first, then, message):
+    path, refused = tmp_path / "a.safetensors", pytest.raises(ValueError, match=message)
+    with refused, arrays_writer(path) as writer:
         writer.append({"x": first})
         writer.append({"x": then})
     assert not list(tmp_path.iterdir())

@@ -1,8 +1,4 @@
-"""The formats that docs/own-corpus.md shows: what it prints is read, and inspect-corpus, annotate,
-init and step corpus take it.
-"""
-
-from __future__ import annotations
+"""The formats of docs/own-corpus.md: what it prints is read, and the commands take it."""
 
 import json
 import re
@@ -43,9 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("format", ENDINGS)
-def test_the_example_of_a_format_is_read_and_makes_a_study(
-    home: Path, format: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_a_format_is_read_and_makes_a_study(home, format, capsys):
     for split in ("train", "dev", "test"):
         (home / "letters" / split).mkdir(parents=True)
         for ending, text in examples(format):
@@ -55,22 +49,15 @@ def test_the_example_of_a_format_is_read_and_makes_a_study(
     assert detect_format(home / "letters")[0] == detect_format(one)[0] == format
     [document] = read_corpus(format, one)
     assert document.words == WORDS
-    chains = {m.chain for m in document.mentions}
-    ada, friend = sorted(chains)
-    expected = [
-        Mention(0, 1, ada),
-        Mention(2, 4, friend),
-        Mention(2, 3, ada),
-        Mention(5, 6, friend),
-    ]
-    assert list(document.mentions) == expected
+    ada, friend = sorted({m.chain for m in document.mentions})
+    spans = ((0, 1, ada), (2, 4, friend), (2, 3, ada), (5, 6, friend))
+    assert document.mentions == tuple(Mention(*span) for span in spans)
     assert document.space_after in (None, (*(True,) * 3, False, True, True, False, True))
 
     main(["inspect-corpus", "letters", "--json"])
     counts = json.loads(capsys.readouterr().out)["splits"]
-    assert {split: found["mentions"] for split, found in counts.items()} == dict.fromkeys(
-        ("train", "dev", "test"), 4
-    )
+    mentions = {split: found["mentions"] for split, found in counts.items()}
+    assert mentions == {"train": 4, "dev": 4, "test": 4}
     main(["annotate", str(one), "--output", "out.jsonl", "--resolver", "names"])
     assert json.loads(Path("out.jsonl").read_text())["words"] == list(WORDS)
     main(["init", "letters", "--corpus", "letters"])

@@ -1,7 +1,5 @@
 """init: a study of one's own corpus that holds, or a refusal before anything is written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import refused
 import yaml
 
 from entity_transformers.cli import main
@@ -20,10 +19,7 @@ from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
-FULL = ROW | {
-    "tags": ["NNP", "VBD", "PRP$", "NN", "."],
-    "named_entities": [[0, 1, "PERSON"]],
-}
+FULL = ROW | {"tags": ["NNP", "VBD", "PRP$", "NN", "."], "named_entities": [[0, 1, "PERSON"]]}
 Write = Callable[..., Path]
 STUDY, CORPUS = Path("studies/letters.yaml"), Path("studies/letters.jsonl")
 
@@ -52,13 +48,14 @@ def run(path: Path) -> dict[str, Any]:
 
 
 def fail(path: Path, capsys: pytest.CaptureFixture[str], name: str = "letters") -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(["init", name, "--corpus", str(path)])
-    assert stop.value.code == 2
+    error = refused.fail(capsys, "init", name, "--corpus", str(path)).splitlines()[-1]
     assert not STUDY.exists()
-    error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("entity-transformers init: ")
     return error
+
+
+FOUND = "resolver:names-causal"
+UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
 
 
 @pytest.mark.parametrize(
@@ -66,17 +63,11 @@ def fail(path: Path, capsys: pytest.CaptureFixture[str], name: str = "letters") 
     [
         (FULL, "corpus lm perplexity embeddings similarity probe ner report", "gold"),
         (ROW, "corpus lm perplexity report", "gold"),
-        ({"words": ROW["words"]}, "corpus lm perplexity report", "resolver:names-causal"),
-        (
-            {key: value for key, value in FULL.items() if key != "mentions"},
-            "corpus lm perplexity embeddings ner report",
-            "resolver:names-causal",
-        ),
+        ({"words": ROW["words"]}, "corpus lm perplexity report", FOUND),
+        (UNLINKED, "corpus lm perplexity embeddings ner report", FOUND),
     ],
 )
-def test_the_study_has_the_steps_that_the_text_can_fill(
-    write: Write, row: dict[str, Any], steps: str, labels: str
-) -> None:
+def test_the_study_has_the_steps_that_the_text_can_fill(write, row, steps, labels):
     values = run(write(row))
     assert values["study"]["steps"] == steps.split()
     assert values["models"]["gpt2e"]["labels"] == labels
@@ -105,9 +96,7 @@ def test_splits_that_are_not_there_are_taken_from_train(write: Write) -> None:
     assert len(rows) == 40
 
 
-def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(
-    write: Write, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(write, caplog):
     """Forty documents of 104 words, some 135 tokens; then of five words."""
     caplog.set_level("INFO")
     lm = run(write(ROW | {"words": ["word", "."] * 52}, splits=("train",) * 40))["lm"]
@@ -124,21 +113,17 @@ def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(
         assert f"# {line}\n" in STUDY.read_text()
 
 
-def test_one_plain_text_makes_a_study_and_the_format_is_printed(
-    tmp_path: Path,
-    write: Write,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_one_plain_text_makes_a_study_and_the_format_is_printed(tmp_path, write, caplog, capsys):
     caplog.set_level("INFO")
     book = tmp_path / "book.txt"
-    book.write_text("It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 60)
+    text = "It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 60
+    book.write_text(text + "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n" + text)
     values = run(book)
-    assert values["corpus"] == {
-        "format": "jsonl", "path": str(CORPUS), "resolvers": ["names-causal"],
-    }  # fmt: skip
+    expected = {"format": "jsonl", "path": str(CORPUS), "resolvers": ["names-causal"]}
+    assert values["corpus"] == expected
     assert values["lm"]["window"] == values["perplexity"]["stride"] == 16
     assert "read as text, since a file *.txt" in caplog.text
+    assert "book.txt: 618 of its 1328 words are left out" in caplog.text
     counts = [line for line in caplog.messages if line.startswith(("train: ", "dev: ", "test: "))]
     assert len(counts) == 3
     assert all(re.fullmatch(r"\w+: documents 1, words [\d,]+", line) for line in counts)
@@ -151,16 +136,6 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(
     assert Path("data/letters/text/corpus/tokenizer.json").is_file()
 
 
-def test_a_text_of_which_much_is_left_out_is_told(
-    tmp_path: Path, write: Write, caplog: pytest.LogCaptureFixture
-) -> None:
-    text = "It was a dark night.\n\nAnna met Bob, and Bob ran.\n\n" * 60
-    end = "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n"
-    (tmp_path / "book.txt").write_text(text + end + text)
-    run(tmp_path / "book.txt")
-    assert "book.txt: 618 of its 1328 words are left out" in caplog.text
-
-
 def test_the_model_grows_with_the_corpus(write: Write) -> None:
     words = ["word", "."] * 30_000
     lm = run(write({"words": words}, splits=("train", "train", "dev", "test")))["lm"]
@@ -170,9 +145,7 @@ def test_the_model_grows_with_the_corpus(write: Write) -> None:
 
 
 @pytest.mark.parametrize("flags", ["avx2", "avx2 amx_bf16", None])
-def test_it_trains_in_bfloat16_only_where_the_processor_has_it(
-    write: Write, monkeypatch: pytest.MonkeyPatch, flags: str | None
-) -> None:
+def test_it_trains_in_bfloat16_only_where_the_processor_has_it(write, monkeypatch, flags):
     """Elsewhere bfloat16, which the paper's study asks for, is some 16 times as slow."""
     cpu = Path("cpuinfo")
     if flags:
@@ -184,9 +157,7 @@ def test_it_trains_in_bfloat16_only_where_the_processor_has_it(
     assert processor.warn_of_bfloat16(load(STUDY)) is None
 
 
-def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(write, capsys):
     bad = write(ROW | {"mentions": [[0, 9, 1]]})
     assert "letters.jsonl, line 1, mentions[0]" in fail(bad, capsys)
     assert "5 words in which no sentence" in fail(write(ROW, splits=("train",)), capsys)
@@ -203,9 +174,7 @@ def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(
     assert not Path("studies").exists()
 
 
-def test_a_name_that_is_taken_or_no_checkout_is_told(
-    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_that_is_taken_or_no_checkout_is_told(tmp_path, write, capsys):
     path = write(ROW)
     assert "name 'My Letters', expected lower-case" in fail(path, capsys, name="My Letters")
     STUDY.parent.mkdir()

@@ -1,7 +1,5 @@
 """Command remember: a text file, a model, what is printed."""
 
-from __future__ import annotations
-
 import logging
 import re
 from pathlib import Path
@@ -40,12 +38,7 @@ def remember(home: Path, *flags: str) -> None:
     main(["remember", str(home / "book.txt"), "--model", str(model), *small, *flags])
 
 
-def test_who_is_known_what_is_kept_and_how_it_goes_on(
-    home: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_is_known_what_is_kept_and_how_it_goes_on(home, capsys, caplog, monkeypatch):
     monkeypatch.setattr(command, "EVERY", 0.0)
     with caplog.at_level(logging.INFO):
         remember(home, "--write", "12", "--known", "3")
@@ -54,14 +47,12 @@ def test_who_is_known_what_is_kept_and_how_it_goes_on(
     progress = r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside half mentions"
     assert re.search(progress, caplog.text)
     losses = re.findall(r"^(\S.*?) +(\d+\.\d{3}) +(\d+\.\d{3})$", printed, re.MULTILINE)
-    assert [name for name, *_ in losses] == [
-        "beside half mentions", "beside as many recent tokens", "window alone",
-    ]  # fmt: skip
+    named = ["beside half mentions", "beside as many recent tokens", "window alone"]
+    assert [name for name, *_ in losses] == named
     assert len({loss for _, loss, _ in losses}) == 3
     known = re.findall(r"^(\S.*?) +(\d+) +\d+  (?:yes|no)$", printed, re.MULTILINE)
     assert known == [("Elizabeth", "9"), ("Jane", "9"), ("Mr. Darcy", "6")]
     kept = re.search(r"kept: (\d+) tokens, (\d+) bytes:", printed)
-    assert kept is not None
     assert 0 < int(kept[1]) <= 8
     assert int(kept[2]) == 4 * int(kept[1])
     for name in ("with what is kept", "window alone"):
@@ -74,7 +65,6 @@ def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture
     remember(home, "--write", "0", "--tokens", "14")
     printed = capsys.readouterr().out
     count = re.match(r"book#0: (\d+) tokens", printed)
-    assert count is not None
     assert 14 <= int(count[1]) < 24  # the last word is whole
     assert "Jane" not in printed
 
@@ -87,9 +77,7 @@ def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture
         (("--policy", "nouns"), "policy 'nouns', expected one of recent"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_line(
-    home: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], message: str
-) -> None:
+def test_what_does_not_fit_is_refused_in_a_line(home, capsys, flags, message):
     with pytest.raises(SystemExit):
         remember(home, *flags)
     error = capsys.readouterr().err

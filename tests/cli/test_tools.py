@@ -1,7 +1,5 @@
 """One tiny study, run step by step, and every tool that reads what it left."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -12,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from refused import fail
 from tiny_study import make_study, run_steps
 
 from entity_transformers import cli
@@ -29,19 +28,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of the study, in which the commands run."""
     home = tmp_path_factory.mktemp("tools")
     make_study(home)
+    (home / "book.txt").write_text("Anna met Bob at the station.\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         run_steps("corpus")
         run_steps("lm", "perplexity", model="gpt2e")
         yield home
-
-
-def fail(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one message of a command that ends with 2."""
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    return capsys.readouterr().err
 
 
 def test_rows_and_records() -> None:
@@ -51,9 +43,8 @@ def test_rows_and_records() -> None:
     assert record["digest"] == plan.digest(plan.steps[plan.params.study.steps.index("lm")], "gpt2e")
     assert {"rows.csv", "config.json", "model.safetensors"} <= record["files"].keys()
     with (MODEL / "rows.csv").open() as file:
-        assert {"parameters", "loss", "tokens_seen"} <= {
-            row["measure"] for row in csv.DictReader(file)
-        }
+        measures = {row["measure"] for row in csv.DictReader(file)}
+    assert {"parameters", "loss", "tokens_seen"} <= measures
     assert list(plan.stale()) == []
     changed = Plan(load(Path(STUDY), {"lm.steps": 7}), Path(STUDY))
     assert str(MODEL / "run.json") in list(changed.stale())
@@ -67,9 +58,8 @@ def test_damage(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         with pytest.raises(ValueError, match=r"sha256 .*expected .*run it|changed or damaged"):
             check(file)
-        assert "tokenizer.json: sha256" in fail(
-            capsys, "export-model", STUDY, "gpt2e", "--output", "damaged"
-        )
+        told = fail(capsys, "export-model", STUDY, "gpt2e", "--output", "damaged")
+        assert "tokenizer.json: sha256" in told
     finally:
         file.write_bytes(whole)
 
@@ -99,17 +89,6 @@ def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
         }
     assert f"| perplexity per token, test | {scores['on']:.4g} | {scores['off']:.4g} |" in card
     assert Path("exported/tiny/gpt2e/tokenizer.json").is_file()
-    message = fail(capsys, "export-model", STUDY, "gpt2", "--output", "shared")
-    assert "data/tiny/models/gpt2/1: not trained yet" in message
-    message = fail(capsys, "export-model", STUDY, "gpt3", "--output", "shared")
-    assert "model 'gpt3', expected one of" in message
-
-
-def test_models_that_do_not_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--window is 99" in fail(capsys, "demo", "--model", str(MODEL), "--window", "99")
-    Path("book.txt").write_text("Anna met Bob at the station.\n")
-    message = fail(capsys, "remember", "book.txt", "--model", str(MODEL), "--window", "99")
-    assert "a window of 99 tokens and 64 kept ones" in message
 
 
 def test_what_transformers_cannot_run_with_is_refused_at_once() -> None:
@@ -141,25 +120,26 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
     by_name = capsys.readouterr().out
     main(["check-study", "--study", STUDY])
     assert capsys.readouterr().out == by_name
-    assert "no study 'tinier'" in fail(capsys, "verify", "tinier")
-
-
-def test_report_without_results(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("report", STUDY), ("verify", STUDY)):
-        assert "results/tiny has no results yet" in fail(capsys, *words)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("line", "expected"),
     [
-        (("run", "lmm"), "step 'lmm', expected one of corpus"),
-        (("run", "lm", "--study", STUDY), "step lm runs per model: name one by --model and --seed"),
-        (("run", "corpus", "--study", STUDY, "--model", "gpt2"), "runs once per study"),
-        (("run", "lm", "--study", "studies/no.yaml"), "studies/no.yaml: No such file"),
-        (("run", "lm", "--set", "steps=3"), "expected SECTION.KEY=VALUE"),
-        (("steps", "report9"), "has no section of its own"),
-        (("demmo",), "did you mean demo?"),
+        ("run lmm", "step 'lmm', expected one of corpus"),
+        (f"run lm --study {STUDY}", "step lm runs per model: name one by --model and --seed"),
+        (f"run corpus --study {STUDY} --model gpt2", "runs once per study"),
+        ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
+        ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
+        ("steps report9", "has no section of its own"),
+        ("demmo", "did you mean demo?"),
+        (f"report {STUDY}", "results/tiny has no results yet"),
+        (f"verify {STUDY}", "results/tiny has no results yet"),
+        ("verify tinier", "no study 'tinier'"),
+        (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/1: not trained yet"),
+        (f"export-model {STUDY} gpt3 --output x", "model 'gpt3', expected one of"),
+        (f"demo --model {MODEL} --window 99", "--window is 99"),
+        (f"remember book.txt --model {MODEL} --window 99", "of 99 tokens and 64 kept ones"),
     ],
 )
-def test_errors(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], expected: str) -> None:
-    assert expected in fail(capsys, *words)
+def test_errors(capsys: pytest.CaptureFixture[str], line: str, expected: str) -> None:
+    assert expected in fail(capsys, *line.split())

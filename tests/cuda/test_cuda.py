@@ -4,8 +4,6 @@ Skipped where torch sees no GPU. ENTITY_TRANSFORMERS_TEST_DEVICE=cpu runs them a
 itself, to see that they run (`make rehearse`).
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Vectors of words and mentions against loops that read one word, sentence or window at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -68,11 +66,8 @@ def read_plainly(model, ids, states=None, layers: bool = False) -> np.ndarray:
         found = torch.cat(halves, dim=-1)
         return (found.flatten(1) if layers else found[:, -1]).numpy()
     given = {} if states is None else {"entity_states": states[None]}
-    return (
-        model.module.base_model(torch.tensor([ids]), use_cache=False, **given)
-        .last_hidden_state[0]
-        .numpy()
-    )
+    read = model.module.base_model(torch.tensor([ids]), use_cache=False, **given)
+    return read.last_hidden_state[0].numpy()
 
 
 def read_in_parts(model, ids) -> np.ndarray:
@@ -89,21 +84,14 @@ def assert_close(measured: np.ndarray, expected) -> None:
 
 
 def test_words_alone_equal_one_at_a_time(model):
-    """Also one that spells the border of documents, which is text here."""
-    words = [*LEXICON, "extraordinary-harbourwalked", "é", END]
+    """Also one that spells the border of documents, and one that is longer than the window."""
+    words = [*LEXICON, "extraordinary-harbourwalked", "é", "zq" * 15, END]
     found = embed_words(model.encoder(layers=True), words, TOKENIZER, **HOW)
     with spelled_out(TOKENIZER):
         ids = [TOKENIZER.encode(f" {word}").ids for word in words]
     assert TOKENIZER.token_to_id(END) not in ids[-1]
+    assert len(ids[-2]) > WINDOW
     assert_close(found, [read_in_parts(model, one)[-1] for one in ids])
-
-
-def test_a_word_longer_than_the_window_is_read_in_parts(model):
-    ids = TOKENIZER.encode(" " + "zq" * 15).ids
-    assert len(ids) > WINDOW
-    hidden = read_in_parts(model, ids)
-    found = embed_words(model.encoder(layers=True), ["Ann", "zq" * 15], TOKENIZER, **HOW)
-    assert_close(found[1], hidden[-1])
 
 
 @pytest.mark.parametrize("context", ["sentence", "document"])
@@ -175,9 +163,7 @@ def test_find_head(tags, head):
 
 
 def list_heads() -> list[tuple[int, int, int, int]]:
-    """(document, head word, entity over the split, group) of every kept mention with a head, from
-    the documents' own mentions.
-    """
+    """(document, head word, entity over the split, group) of every kept mention with a head."""
     rows, base = [], 0
     for d, document in enumerate(DOCUMENTS):
         numbers: dict[int, int] = {}
@@ -246,9 +232,7 @@ def test_mentions_equal_reading_plainly(model):
 
 
 def test_a_word_alone_sees_no_entity_unless_values_come_from_it():
-    """One entity over the whole input: uniform attention over hidden values, whatever the entity
-    holds (the paper's equal columns).
-    """
+    """Attention over hidden values, whatever the entity holds: the paper's equal columns."""
     models = (build("gpt2e", entity_values=values) for values in ("hidden", "both"))
     hidden, both = (embed_mentions(m, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW) for m in models)
     assert_close(hidden["word_on"], hidden["word_off"])
@@ -262,12 +246,11 @@ def test_mentions_of_parts_are_those_of_the_whole(model, tokens):
     encoder, parts = model.encoder(), list(CORPUS.parts(tokens))
     whole = embed_mentions(encoder, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
     assert len(parts) > 2
-    joined = join_parts(
-        number_on(
-            embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part), TOKENIZER, GROUPS, **HOW)
-            for part in parts
-        )
+    found = (
+        embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part), TOKENIZER, GROUPS, **HOW)
+        for part in parts
     )
+    joined = join_parts(number_on(found))
     assert joined["entity"].tolist() == whole["entity"].tolist()
     assert joined["group"].tolist() == whole["group"].tolist()
     for name in MENTION_ARRAYS[:-2]:

@@ -2,8 +2,6 @@
 window by window as the other kinds are: where every word is one token, both are the same.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +61,8 @@ def tokenizer(documents: list[Document]) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
-    aligned = align_split(
-        documents, tokenizer, split="dev", policy="outermost", spacing="every_word"
-    )
+    how = {"split": "dev", "policy": "outermost", "spacing": "every_word"}
+    aligned = align_split(documents, tokenizer, **how)
     count = sum(len(document.words) for document in documents)
     assert len(aligned.tokens) == count + len(documents)  # one token per word
     return aligned
@@ -87,13 +84,7 @@ def vectors(bag: Bag, tokenizer: Tokenizer) -> WordVectors:
     return WordVectors(tuple(LEXICON), counts, bag.module.weight.detach().numpy()[ids])
 
 
-def test_mentions_have_the_vectors_of_their_head_words(
-    documents: list[Document],
-    corpus: AlignedCorpus,
-    tokenizer: Tokenizer,
-    bag: Bag,
-    vectors: WordVectors,
-) -> None:
+def test_mentions_have_the_vectors_of_their_head_words(documents, corpus, tokenizer, bag, vectors):
     expected = mentions.embed_mentions(bag, documents, corpus, tokenizer, GROUPS, **HOW)
     found = embed_mentions(vectors, documents, corpus, GROUPS)
     assert list(found) == list(expected)
@@ -104,13 +95,7 @@ def test_mentions_have_the_vectors_of_their_head_words(
     assert len(found["memory_off"]) > 10
 
 
-def test_words_have_their_vectors_in_every_split(
-    documents: list[Document],
-    corpus: AlignedCorpus,
-    tokenizer: Tokenizer,
-    bag: Bag,
-    vectors: WordVectors,
-) -> None:
+def test_words_have_their_vectors_in_every_split(documents, corpus, tokenizer, bag, vectors):
     splits = {"dev": documents[:5], "test": documents[5:]}
     pairs = {split: (part, corpus) for split, part in splits.items()}
     expected = join_parts(words.embed_splits(bag, pairs, tokenizer, context="word", **HOW))
@@ -121,8 +106,6 @@ def test_words_have_their_vectors_in_every_split(
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_documents_that_are_not_the_aligned_ones_are_refused(
-    documents: list[Document], corpus: AlignedCorpus, vectors: WordVectors
-) -> None:
+def test_documents_that_are_not_the_aligned_ones_are_refused(documents, corpus, vectors):
     with pytest.raises(ValueError, match="that are aligned are not these"):
         embed_mentions(vectors, documents[::-1], corpus, GROUPS)

@@ -2,8 +2,6 @@
 model ``hf`` and this package's beside the project's own scores. Nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -91,14 +89,10 @@ def localise(name: str, folder: Path, split: str, rows: list[dict[str, Any]], ya
     data = folder / f"{name}.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     task = {
-        "include": str(Path(lm_eval.tasks.__file__).parent / yaml_of),
-        "task": name,
-        "tag": [],
-        "dataset_path": "json",
-        "dataset_name": None,
-        "training_split": None,
+        "include": str(Path(lm_eval.tasks.__file__).parent / yaml_of), "task": name, "tag": [],
+        "dataset_path": "json", "dataset_name": None, "training_split": None,
         "dataset_kwargs": {"data_files": {split: str(data)}},
-    }
+    }  # fmt: skip
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(task))
     return name
 
@@ -108,13 +102,9 @@ def evaluate(model: Any, folder: Path, task: str) -> tuple[dict[str, Any], list[
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    found = simple_evaluate(
-        model=model,
-        tasks=[task],
-        task_manager=TaskManager(include_path=str(folder), include_defaults=False),
-        bootstrap_iters=0,
-        log_samples=True,
-    )
+    manager = TaskManager(include_path=str(folder), include_defaults=False)
+    how = {"task_manager": manager, "bootstrap_iters": 0, "log_samples": True}
+    found = simple_evaluate(model=model, tasks=[task], **how)
     samples = sorted(found["samples"][task], key=lambda sample: sample["doc_id"])
     return found["results"][task], [answer for one in samples for [answer] in one["resps"]]
 
@@ -124,22 +114,17 @@ def lambada(folder: Path) -> str:
     return localise("lambada_here", folder, "test", rows, "lambada/lambada_openai.yaml")
 
 
-def test_lambada_is_the_project_s_by_both_models(
-    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, tmp_path: Path
-) -> None:
+def test_lambada_is_the_project_s_by_both_models(exported, trained, tokenizer, tmp_path):
     rows = [{"text": text, "target_start": text.rfind(" ") + 1} for text in PASSAGES]
     scores = score_passages(trained, encode_passages(rows, tokenizer), window=WINDOW, batch=8)
     own = {row["measure"]: row["value"] for row in passage_rows(scores)}
-    for model in (
-        make("hf", exported, trust_remote_code=True, dtype="float32"),
-        make("entity-transformers", exported, entities="off"),
-    ):
+    theirs = make("hf", exported, trust_remote_code=True, dtype="float32")
+    for model in (theirs, make("entity-transformers", exported, entities="off")):
         found, answers = evaluate(model, tmp_path, lambada(tmp_path))
         nats = [-float(answer[0]) for answer in answers]
         assert nats == pytest.approx(scores.target_nll.tolist(), rel=1e-5)
-        assert math.log(found["perplexity,none"]) == pytest.approx(
-            math.log(own["last_word_perplexity"]), rel=1e-5
-        )
+        expected = pytest.approx(math.log(own["last_word_perplexity"]), rel=1e-5)
+        assert math.log(found["perplexity,none"]) == expected
         assert found["acc,none"] == own["last_word_accuracy"]
 
 
@@ -148,12 +133,9 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     ours = make("entity-transformers", exported, entities="off")
     long = " ".join(PASSAGES[:3])
     pairs = [
-        ("Anna met Bob.", " She left"),
-        ("Anna met  ", "Bob."),
-        ("", "Anna met Bob."),
-        (long, " and then Bob left."),
-        ("Bob", " " + long[:120]),
-    ]
+        ("Anna met Bob.", " She left"), ("Anna met  ", "Bob."), ("", "Anna met Bob."),
+        (long, " and then Bob left."), ("Bob", " " + long[:120]),
+    ]  # fmt: skip
     requests = [ask(*pair) for pair in pairs]
     expected, found = (model.loglikelihood(requests) for model in (theirs, ours))
     assert [a[0] for a in found] == pytest.approx([a[0] for a in expected], rel=1e-5)
@@ -161,9 +143,8 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     blank, none = (ours.loglikelihood([ask(*pair)]) for pair in ((" ", "Anna."), ("", " Anna.")))
     assert blank == none  # of which theirs makes an AssertionError
     texts = [ask("Anna."), ask(long), ask(PASSAGES[3])]
-    assert ours.loglikelihood_rolling(texts) == pytest.approx(
-        theirs.loglikelihood_rolling(texts), rel=1e-5
-    )
+    expected = pytest.approx(theirs.loglikelihood_rolling(texts), rel=1e-5)
+    assert ours.loglikelihood_rolling(texts) == expected
     # each token of the next text is most likely a stop somewhere
     free = {"until": [], "max_gen_toks": 20}
     asked = [("Anna met Bob.", free), (long, free)]
@@ -190,11 +171,7 @@ def score_plainly(model: LanguageModel, tokenizer: Tokenizer, given: str, wanted
 
 
 def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
-    exported: Path,
-    trained: LanguageModel,
-    tokenizer: Tokenizer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, tmp_path: Path, monkeypatch
 ) -> None:
     """The package's own tasks on lines of examples.jsonl."""
     sentence = "Anna asked the farmer because {} knew the way home."
@@ -227,9 +204,7 @@ def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
 CONTEXT = "Mr. Darcy met Anna Smith in London. Bob saw Anna Smith there. Then Mr."
 
 
-def test_entities_are_read_from_the_context_alone(
-    exported: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entities_are_read_from_the_context_alone(exported, monkeypatch):
     on = make("entity-transformers", exported, entities="on")
     off = make("entity-transformers", exported, entities="off")
     shuffled = make("entity-transformers", exported, entities="shuffled")
@@ -245,10 +220,8 @@ def test_entities_are_read_from_the_context_alone(
         [answer[0] for answer in model.loglikelihood([ask(CONTEXT, end) for end in ends])]
         for model in (on, off, shuffled)
     ]
-    for end in ends:  # each by itself
-        assert on.loglikelihood([ask(CONTEXT, end)])[0][0] == pytest.approx(
-            answers[0][ends.index(end)], rel=1e-5
-        )
+    alone = [on.loglikelihood([ask(CONTEXT, end)])[0][0] for end in ends]
+    assert alone == pytest.approx(answers[0], rel=1e-5)
     labels = [set(pair.entities) for pair in seen[:3]]
     assert labels[0] == {0, 1, 2, 3, 4}
     for pair in (*seen[:3], *seen[9:]):  # whatever follows, Darcy after Mr. among it
@@ -266,9 +239,7 @@ def test_entities_of_a_model_without_are_refused(tokenizer: Tokenizer, tmp_path:
     save_tokenizer(tokenizer, tmp_path, plain.context)
     with pytest.raises(ValueError, match="GPT2LMHeadModel reads no entities: give entities=off"):
         make("entity-transformers", tmp_path)
-    assert len(
-        make("entity-transformers", tmp_path, entities="off").loglikelihood([ask("a", " b")])
-    )
+    assert make("entity-transformers", tmp_path, entities="off").loglikelihood([ask("a", " b")])
 
 
 def test_a_text_is_read_and_written_with_its_entities(exported: Path) -> None:
@@ -281,9 +252,8 @@ def test_a_text_is_read_and_written_with_its_entities(exported: Path) -> None:
     options = {"until": ["\n\n"], "max_gen_toks": 12}
     [written] = on.generate_until([ask(text, options)])
     source = on.reader.encode_tokens(on.tok_encode(text), on._find_entities([text])[text])
-    again = on.reader.generate(
-        source, max_new_tokens=12, new_entities=on._label_last, do_sample=False
-    )
+    how = {"max_new_tokens": 12, "new_entities": on._label_last, "do_sample": False}
+    again = on.reader.generate(source, **how)
     assert written == on.reader.decode(again.tokens[len(source.tokens) :])
     assert len(written) > 6
 
@@ -301,20 +271,12 @@ def test_what_can_t_be_asked_is_told(exported: Path, how: dict[str, str], messag
 
     with pytest.raises(ValueError, match=message):
         EntityTransformer(exported, **how)  # type: ignore[arg-type]
-
-
-def test_a_word_without_an_end_is_refused(exported: Path) -> None:
-    from entity_transformers.harness.model import EntityTransformer
-
-    model = EntityTransformer(exported)
     with pytest.raises(ValueError, match="text, word 2: 10,000,000 characters without a space"):
-        model.tok_encode("a " + "x" * 10_000_000)
+        EntityTransformer(exported).tok_encode("a " + "x" * 10_000_000)
 
 
 @pytest.mark.slow
-def test_its_command_line_knows_both_models(
-    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_its_command_line_knows_both_models(exported, tmp_path, monkeypatch, capsys):
     from entity_transformers.harness.__main__ import main
 
     task, shown = lambada(tmp_path), {}

@@ -1,8 +1,4 @@
-"""Continuations scored with and without a memory, against the document reader and one forward pass
-per token.
-"""
-
-from __future__ import annotations
+"""Continuations with and without a memory, against the reader and one pass per token."""
 
 import sys
 
@@ -70,23 +66,18 @@ def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(rea
 def test_the_likeliest_continuation_is_greedy() -> None:
     model = lively_model("gpt2e", window=WINDOW)
     tokens, entities = draw(7, 3)
-    memory = DocumentReader(model, window=WINDOW).read(
-        DocumentReader(model, window=WINDOW).encode_tokens(tokens, entities)
-    ).memory  # fmt: skip
+    reader = DocumentReader(model, window=WINDOW)
+    memory = reader.read(reader.encode_tokens(tokens, entities)).memory
     with torch.no_grad():
         best = int(predict(model, tokens, entities, memory).argmax())
     pairs = [Pair(tokens, [word], entities) for word in (best, (best + 1) % 40)]
-    assert [likeliest for _, likeliest in score_pairs(model, pairs, window=WINDOW, batch=2)] == [
-        True,
-        False,
-    ]
+    (_, first), (_, second) = score_pairs(model, pairs, window=WINDOW, batch=2)
+    assert (first, second) == (True, False)
 
 
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("length", [1, 12, 13, 24, 41])
-def test_a_whole_text_is_scored_in_windows_with_the_memory_of_those_before(
-    length: int, reads: bool
-) -> None:
+def test_a_whole_text_is_scored_in_windows_with_the_memory_of_those_before(length, reads):
     model = lively_model("gpt2e", window=WINDOW)
     tokens, entities = draw(length, length)
     inputs, labels = [0, *tokens[:-1]], [0, *entities[:-1]]

@@ -2,8 +2,6 @@
 the encoder of `tiny`, and the tools that run them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -41,9 +39,7 @@ STUDIES = """\
       next: {file: studies/next.yaml, base: studies/tiny.yaml, text: data/tiny/text, models: data/tiny/models}
 """  # noqa: E501
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.org")
-WHO = {
-    f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-}
+WHO = {f"GIT_{who}_{of}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for of in ("NAME", "EMAIL")}
 COPIED = "src workflow profiles Snakefile Makefile dvc.yaml params.yaml studies/sample.yaml .dvc"
 COPIED += " .dvcignore .gitignore .gitattributes"
 

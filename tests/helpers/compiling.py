@@ -1,7 +1,5 @@
 """What a test of torch.compile on a CPU needs."""
 
-from __future__ import annotations
-
 import shutil
 import sysconfig
 from pathlib import Path

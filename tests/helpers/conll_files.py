@@ -1,7 +1,5 @@
 """Small CoNLL-2012 files for the tests of the readers."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

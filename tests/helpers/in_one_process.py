@@ -4,8 +4,6 @@ whose jobs take less time than their imports.
     python tests/helpers/in_one_process.py commands.sh
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys
@@ -17,9 +15,7 @@ COMMAND = re.compile(r"entity-transformers (run .+?) 2>&1 \| tee .+")
 
 
 def run_script(script: str) -> int:
-    """Run each command in the order of the script, and how many they were; SystemExit as of the
-    first that fails.
-    """
+    """Run each command, and how many they were; SystemExit as of the first that fails."""
     found = COMMAND.findall(script)
     for command in found:
         print(command, flush=True)

@@ -6,8 +6,6 @@ Each life is a fork of this process, so that fifty cost seconds. Prints how many
 and how many while writing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -80,9 +78,7 @@ def main(folder: Path, kills: int) -> None:
     while killed < kills or writing < kills // 20:
         before = count_steps(folder)
         if live(folder, generator.uniform(0.02, longest)):
-            raise SystemExit(
-                f"ended by itself after {killed} kills: the run is too short for this test"
-            )
+            raise SystemExit(f"ended by itself after {killed} kills: too short for this test")
         killed += 1
         writing += any(folder.glob("work/lm/*/checkpoints/.*"))
         # a life gets somewhere, also where other programs want the processor

@@ -1,7 +1,5 @@
 """A study made up of rows: numbers differ by model, seed, split and document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -61,18 +59,10 @@ def list_units(loss: Mapping[str, float], seeds: tuple[int, ...], documents: int
                 gap *= model not in ("gpt2", "gpt2-matched")
                 if given != "off" and model in ("gpt2", "gpt2-matched"):
                     continue
+                about = {"step": "perplexity", "model": model, "seed": seed, "split": "test"}
+                about |= {"measure": "nll", "entities": given}
                 for i, nats in enumerate((mean + gap + base + noise) * tokens):
-                    yield {
-                        "step": "perplexity",
-                        "model": model,
-                        "seed": seed,
-                        "split": "test",
-                        "measure": "nll",
-                        "value": nats,
-                        "count": int(tokens[i]),
-                        "entities": given,
-                        "unit": f"doc{i:03}",
-                    }
+                    yield about | {"value": nats, "count": int(tokens[i]), "unit": f"doc{i:03}"}
 
 
 def list_rows(units: list[Row]) -> Iterator[Row]:
@@ -126,25 +116,14 @@ def make_study(
     units = list(list_units(chosen, seeds, documents))
     known = make_entries()
     curves = pd.DataFrame(
-        {
-            "curve": "lm",
-            "model": model,
-            "seed": seed,
-            "step": step,
-            "train_loss": mean + 1 / step + 0.01 * seed,
-            "dev_loss_on": mean + 2 / step,
-            "dev_loss_off": mean + 3 / step,
-        }
-        for model, mean in chosen.items()
-        for seed in seeds
-        for step in range(5, 45, 5)
-    )
-    return make_results(
-        list(list_rows(units)),
-        units,
-        tuple(known[model] for model in models),
-        **{"seeds": seeds, "curves": curves, "pictures": make_pictures(), **more},
-    )
+        {"curve": "lm", "model": model, "seed": seed, "step": step,
+         "train_loss": mean + 1 / step + 0.01 * seed, "dev_loss_on": mean + 2 / step,
+         "dev_loss_off": mean + 3 / step}
+        for model, mean in chosen.items() for seed in seeds for step in range(5, 45, 5)
+    )  # fmt: skip
+    more = {"seeds": seeds, "curves": curves, "pictures": make_pictures(), **more}
+    entries = tuple(known[model] for model in models)
+    return make_results(list(list_rows(units)), units, entries, **more)
 
 
 def make_pictures() -> Pictures:

@@ -1,7 +1,5 @@
 """A split of awkward lengths: documents of one token, of whole windows, of a window and one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -27,12 +25,9 @@ def mixed_corpus() -> AlignedCorpus:
 
 
 def _random_document(length: int, generator: np.random.Generator) -> dict[str, np.ndarray]:
-    """Columns of a document of ``length`` tokens: words of 1 to 3 tokens, mentions of 1 to 4
-    tokens, up to 4 entities.
-    """
-    words = np.concatenate([[-1], np.repeat(np.arange(length), generator.integers(1, 4, length))])[
-        :length
-    ]
+    """A document of words of 1 to 3 tokens and mentions of 1 to 4 tokens, of up to 4 entities."""
+    words = np.repeat(np.arange(length), generator.integers(1, 4, length))
+    words = np.concatenate([[-1], words])[:length]
     gold, mentions = np.zeros(length, np.int32), np.full(length, -1, np.int32)
     place, count, numbers = 1, 0, {}
     while (place := place + int(generator.integers(0, 4))) < length:
@@ -42,16 +37,8 @@ def _random_document(length: int, generator: np.random.Generator) -> dict[str, n
         place, count = end, count + 1
     tokens = generator.integers(1, VOCABULARY, length)
     tokens[0] = 0
-    tags = np.concatenate([[0], generator.integers(0, len(TAGS), length)])[
-        np.maximum(words, -1) + 1
-    ]
+    tags = np.concatenate([[0], generator.integers(0, len(TAGS), length)])[words + 1]
     sizes = generator.integers(1, 6, length)
     sizes[0] = 0
-    return {
-        "tokens": tokens,
-        "gold": gold,
-        "mentions": mentions,
-        "words": words,
-        "tags": tags,
-        "bytes": sizes,
-    }
+    found = {"tokens": tokens, "gold": gold, "mentions": mentions}
+    return found | {"words": words, "tags": tags, "bytes": sizes}

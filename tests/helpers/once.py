@@ -1,7 +1,5 @@
 """What several workers of one test run share."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

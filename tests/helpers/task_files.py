@@ -1,7 +1,5 @@
 """A few examples of every task, in the form of its own files."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
@@ -10,13 +8,8 @@ CONLL = "\t".join(["{name}", "0", "{place}", "{word}", *["-"] * 5, "Speaker#1", 
 
 
 def winogrande_row(**other: str) -> str:
-    row = {
-        "qID": "A-1",
-        "sentence": "Sarah was a better surgeon than Maria so _ got the hard cases.",
-        "option1": "Sarah",
-        "option2": "Maria",
-        "answer": "1",
-    }
+    text = "Sarah was a better surgeon than Maria so _ got the hard cases."
+    row = {"qID": "A-1", "sentence": text, "option1": "Sarah", "option2": "Maria", "answer": "1"}
     return json.dumps(row | other)
 
 
@@ -25,19 +18,8 @@ GAP_TEXT = 'Ann met Beth; "she" was glad, and Bob took her bag.'
 
 
 def gap_row(**other: str) -> str:
-    row = {
-        "ID": "test-1",
-        "Text": GAP_TEXT,
-        "Pronoun": "she",
-        "Pronoun-offset": "15",
-        "A": "Ann",
-        "A-offset": "0",
-        "A-coref": "TRUE",
-        "B": "Beth",
-        "B-offset": "8",
-        "B-coref": "FALSE",
-        "URL": "u",
-    }
+    values = f"test-1|{GAP_TEXT}|she|15|Ann|0|TRUE|Beth|8|FALSE|u".split("|")
+    row = dict(zip(GAP_HEADER.split("\t"), values, strict=True))
     return "\t".join((row | other).values())
 
 
@@ -45,12 +27,9 @@ def wsc_block(sentence: str, candidates: str, right: str) -> str:
     return f"{sentence} \n[MASK]\n{candidates} \n{right} \n"
 
 
+REFUSED = "The men refused the women a permit because [MASK]  feared violence."
 WSC = (
-    wsc_block(
-        "The men refused the women a permit because [MASK]  feared violence.",
-        "The men ,The women",
-        "The men",
-    ),
+    wsc_block(REFUSED, "The men ,The women", "The men"),
     wsc_block('Tom said "Check" to Ralph as he moved  [MASK]  bishop.', " Tom , Ralph", " Tom"),
 )
 

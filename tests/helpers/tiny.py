@@ -1,7 +1,5 @@
 """A tiny corpus, tiny parameters and tiny models for tests of training and evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise, product
@@ -10,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
@@ -22,16 +21,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "studies" / "sample.yaml"
 VOCABULARY, WIDTH = 40, 16
 SMALL: dict[str, Any] = {
-    "layers": 2,
-    "heads": 2,
-    "width": WIDTH,
-    "window": 8,
-    "dropout": 0.1,
-    "steps": 20,
-    "warmup_steps": 2,
-    "documents_per_step": 2,
-    "validate_every": 5,
-}
+    "layers": 2, "heads": 2, "width": WIDTH, "window": 8, "dropout": 0.1, "steps": 20,
+    "warmup_steps": 2, "documents_per_step": 2, "validate_every": 5,
+}  # fmt: skip
+AWD_RATES = {
+    "weight_drop": 0.5, "embedding_dropout": 0.1, "input_dropout": 0.4, "hidden_dropout": 0.25,
+    "output_dropout": 0.3,
+}  # fmt: skip
+"""AWD-LSTM's kinds of dropout."""
+GPT2_SHAPE: dict[str, Any] = {
+    "vocab_size": 31, "n_positions": 64, "n_embd": WIDTH, "n_layer": 2, "n_head": 2,
+    "bos_token_id": 0, "eos_token_id": 0, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+}  # fmt: skip
 
 
 def tiny_corpus(
@@ -54,17 +55,10 @@ def tiny_corpus(
         inside = gold[start:end] > 0
         mentions[start:end][inside] = np.arange(inside.sum())
     return AlignedCorpus(
-        split,
-        tuple(f"d{i}#0" for i in range(documents)),
-        ("", "NN"),
-        tokens=tokens,
-        gold=gold,
-        mentions=mentions,
-        words=words,
-        tags=np.ones(total, np.uint8),
-        bytes=np.where(words < 0, 0, 2).astype(np.uint16),
-        offsets=offsets.astype(np.int64),
-    )
+        split, tuple(f"d{i}#0" for i in range(documents)), ("", "NN"), tokens=tokens, gold=gold,
+        mentions=mentions, words=words, tags=np.ones(total, np.uint8),
+        bytes=np.where(words < 0, 0, 2).astype(np.uint16), offsets=offsets.astype(np.int64),
+    )  # fmt: skip
 
 
 def every_text(size: int, vocabulary: int) -> AlignedCorpus:
@@ -72,18 +66,12 @@ def every_text(size: int, vocabulary: int) -> AlignedCorpus:
     texts = np.array(list(product(range(vocabulary), repeat=size)), np.int32)
     tokens = np.concatenate([np.zeros((len(texts), 1), np.int32), texts], axis=1)
     none = np.zeros(tokens.size, np.int32)
+    words = np.tile(np.arange(-1, size, dtype=np.int32), len(texts))
+    offsets = np.arange(len(texts) + 1, dtype=np.int64) * (size + 1)
     return AlignedCorpus(
-        "test",
-        tuple(f"d{i}" for i in range(len(texts))),
-        ("",),
-        tokens=tokens.reshape(-1),
-        gold=none,
-        mentions=none - 1,
-        words=np.tile(np.arange(-1, size, dtype=np.int32), len(texts)),
-        tags=none,
-        bytes=none,
-        offsets=np.arange(len(texts) + 1, dtype=np.int64) * (size + 1),
-    )
+        "test", tuple(f"d{i}" for i in range(len(texts))), ("",), tokens=tokens.reshape(-1),
+        gold=none, mentions=none - 1, words=words, tags=none, bytes=none, offsets=offsets,
+    )  # fmt: skip
 
 
 @cache
@@ -92,9 +80,7 @@ def _sample() -> Params:
 
 
 def tiny_params(run: Mapping[str, Any] | None = None, **lm: Any) -> Params:
-    """The sample's params with a shrunk section lm; ``run`` and ``lm`` change values of these two
-    sections.
-    """
+    """The sample's params with a shrunk section lm; ``run`` and ``lm`` change these sections."""
     values = _sample().model_dump()
     values["lm"] |= SMALL | lm
     values["run"] |= run or {}
@@ -103,13 +89,11 @@ def tiny_params(run: Mapping[str, Any] | None = None, **lm: Any) -> Params:
 
 
 def tiny_entry(kind: str = "gpt2e", labels: str | None = None, **changes: Any) -> ModelEntry:
-    """An entry of that kind with `tiny_params` and ``changes``; ``labels``: gold by default where
-    the kind reads any.
-    """
+    """An entry with `tiny_params` and ``changes``; ``labels``: gold where the kind reads any."""
     given = labels or ("gold" if KINDS[kind].can & {"entities", "guided"} else "none")
-    own: dict[str, Any] = (
-        {"entity_lag": 2} if "entity_lag" in KINDS[kind].params.model_fields else {}
-    )
+    own: dict[str, Any] = {}
+    if "entity_lag" in KINDS[kind].params.model_fields:
+        own["entity_lag"] = 2
     if "pretrained" in KINDS[kind].can:
         own["initial_weights"] = "none/that/is/there"
     entry = {"kind": kind, "role": "other", "labels": given, **own, **changes}
@@ -127,9 +111,7 @@ def tiny_model(
 def lively_model(
     kind: str = "gpt2e", vocabulary: int = VOCABULARY, seed: int = 1, **changes: Any
 ) -> LanguageModel:
-    """`tiny_model` to be evaluated, with weights so large (a standard deviation of up to 0.3) that
-    whatever it reads shows in what it gives.
-    """
+    """`tiny_model` to be evaluated, with weights so large that whatever it reads shows."""
     model = tiny_model(kind, vocabulary, seed, **changes)
     pointer = getattr(model.module, "entity_pointer", None)
     scaled = {} if pointer is None else dict.fromkeys(pointer.parameters(), pointer.rate)
@@ -139,6 +121,35 @@ def lively_model(
                 scale = scaled.get(parameter, 1.0)  # by which the model multiplies it
                 parameter.mul_(min(15.0, 0.3 / (scale * parameter.std().item())))
     return model.eval()
+
+
+def normal_model(kind: str, **changes: Any) -> LanguageModel:
+    """`lively_model` in float64 with normal weights, but for its layer norms."""
+    model = lively_model(kind, **changes)
+    torch.manual_seed(1)
+    for name, parameter in model.module.double().named_parameters():
+        if "layer_norm" not in name:
+            parameter.data.normal_(std=0.3)
+    return model
+
+
+def stir(module: torch.nn.Module, by: float, others: float | None = None, part: str = "") -> None:
+    """Add noise to the parameters with ``part`` in their names; ``others``: to no matrices."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if part in name:
+                scale = by if parameter.dim() > 1 or others is None else others
+                parameter.add_(torch.randn_like(parameter) * scale)
+
+
+def tiny_llama(**changes: Any) -> LlamaForCausalLM:
+    """A Llama with large random weights, drawn from torch's present state."""
+    shape = {
+        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 24,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "max_position_embeddings": 64, "initializer_range": 0.3,
+    }  # fmt: skip
+    return LlamaForCausalLM(LlamaConfig(**shape | changes)).eval()
 
 
 def random_memory(

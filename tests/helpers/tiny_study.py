@@ -1,7 +1,5 @@
 """A study that runs in a minute, and its steps in this process."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -12,15 +10,8 @@ TINY = """\
 base: sample
 tokenizer: {vocabulary: 400}
 corpus: {sample_words: 6000}
-lm:
-  layers: 1
-  heads: 2
-  width: 16
-  window: 32
-  steps: 6
-  documents_per_step: 2
-  validate_every: 3
-  warmup_steps: 1
+lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2,
+  validate_every: 3, warmup_steps: 1}
 perplexity: {stride: 32}
 ner: {hidden: 8, epochs: 1}
 recall: {documents: 128, distinct_documents: 128, test_documents: 20, width: 16}

@@ -1,7 +1,5 @@
 """Documents of random words with chains, as a corpus' reader would give them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -9,28 +7,16 @@ import numpy as np
 from entity_transformers.corpus.document import Document, Mention
 
 LEXICON = {
-    "Ann": "NNP",
-    "Bobby": "NNP",
-    "harbour": "NN",
-    "tailor": "NN",
-    "she": "PRP",
-    "his": "PRP$",
-    "the": "DT",
-    "of": "IN",
-    "old": "JJ",
-    "walked": "VBD",
-    "extraordinarily": "RB",
-    ",": ",",
+    "Ann": "NNP", "Bobby": "NNP", "harbour": "NN", "tailor": "NN", "she": "PRP", "his": "PRP$",
+    "the": "DT", "of": "IN", "old": "JJ", "walked": "VBD", "extraordinarily": "RB", ",": ",",
     ".": ".",
-}
+}  # fmt: skip
 
 
 def write_documents(
     count: int, longest: int, mentions: int, longest_mention: int = 4, seed: int = 11
 ) -> list[Document]:
-    """Documents of 1 to ``longest`` words and 1 to 4 sentences, with at most ``mentions`` mentions
-    of three chains, some of them nested or crossing.
-    """
+    """Documents of random words with mentions of three chains, some of them nested or crossing."""
     generator = np.random.default_rng(seed)
     return [_write(i, generator, longest, mentions, longest_mention) for i in range(count)]
 

@@ -1,7 +1,5 @@
 """Entries of models: what each key gives; a wrong one is named with place, value, expectation."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any
@@ -90,6 +88,8 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
      ": Value error, antecedent_layer 3 is more than layers 2"),
     ("gpt2-pointer", {"labels": "lagged"},
      ".labels: 'lagged', but kind gpt2-pointer lags its labels itself: give gold"),
+    ("gpt2-pointer", {"labels": "lagged-resolver:names"}, ".labels: 'lagged-resolver:names', but"
+     " kind gpt2-pointer lags its labels itself: give resolver:names"),
     ("gpt2", {"labels": "gold"}, ".labels: 'gold', but kind gpt2 reads no entities: leave it out"),
     ("gpt2", {"memory_write": "last"}, ".memory_write: kind gpt2 has no such key; it has "
      + ", ".join(KINDS["gpt2"].params.model_fields)),
@@ -103,17 +103,25 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ("fasttext", {"longest": 2}, ": Value error, shortest 3 is more than longest 2"),
     ("gpt2", {"initial_weights": "study:books"}, ".initial_weights: Value error,"
      " 'study:books', expected study:NAME/MODEL/SEED, as in study:books/gpt2/1"),
+    *((kind, changes, f": Value error, {told}") for kind, changes, told in (
+        ("bert", {"random_share": 0.3}, "mask_share 0.8 and random_share 0.3 are more than 1"),
+        ("electra", {"width": 18}, "width 18 and heads 2: a generator a quarter as wide, of 1"),
+        ("electra", {"width": 36, "heads": 9}, "width 36 and heads 9: a generator a quarter as"),
+        ("elmo", {"hidden": 16}, "hidden 16 is projected to width 16, which must be small"),
+        ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
+        ("lstm", {"input_dropout": 0.4}, "input_dropout 0.4 falls where dropout 0.1 does: set one"),
+        ("lstm", {"layers": 1, "hidden": 24}, "hidden 24 is of all layers but the last, and"),
+        ("lstm", {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2}, "hidden_dropout 0.2 falls"),
+    )),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "more", "message"), WRONG, ids=lambda value: str(value)[:60])
-def test_a_wrong_entry_is_named_with_key_value_and_what_is_expected(
-    kind: Any, more: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_entry_is_named_with_key_value_and_what_is_expected(kind, more, message):
     others: Models = {"other": {"kind": "gpt2e"}, "matched": {"kind": "gpt2", "matched_to": "a"}}
     with pytest.raises(KindError) as error:
         resolve_entry({"a": {"kind": kind, **more}, **others})
-    assert str(error.value) == f"models.a{message}"
+    assert str(error.value).startswith(f"models.a{message}")
 
 
 def test_entries_matched_to_each_other_or_to_none_at_all_are_refused() -> None:
@@ -130,27 +138,22 @@ def test_entries_matched_to_each_other_or_to_none_at_all_are_refused() -> None:
 
 def test_what_is_missing_or_wrong_is_named_where_it_is_to_be_given() -> None:
     of_kind = {"gpt2e": {k: v for k, v in PARAMS.kinds["gpt2e"].items() if k != "memory_write"}}
+    two = {"gpt2e": PARAMS.kinds["gpt2e"] | {"memory_write": "first", "odd": 1}}
     for lm, kinds, message in (
         ({}, of_kind, r"models.a: memory_write is missing: give it in lm, in kinds.gpt2e or here"),
         ({"layers": 0}, None, r"lm\.layers \(for models\.a\): .*greater than 0.*: 0\)"),
-        (
-            {},
-            {"gpt2e": PARAMS.kinds["gpt2e"] | {"memory_write": "first", "odd": 1}},
-            r"kinds\.gpt2e\.memory_write: Input should be 'last' or 'mean' \(value: 'first'\)"
-            r"\n  kinds\.gpt2e\.odd: kind gpt2e has no such key; it has [^\n]*",
-        ),
+        ({}, two, r"kinds\.gpt2e\.memory_write: Input should be 'last' or 'mean' .*'first'\)"
+                  r"\n  kinds\.gpt2e\.odd: kind gpt2e has no such key; it has [^\n]*"),
         ({}, {}, "(.* is missing.*\n?){6}"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(KindError, match=rf"^{message}$"):
             resolve_entry({"a": {"kind": "gpt2e"}}, lm=lm, of_kind=kinds)
 
 
 def test_params_give_entries_by_name_and_by_what_they_can() -> None:
     params = load(SAMPLE)
-    assert [entry.name for entry in params.entries("causal", "entities")] == [
-        "gpt2e",
-        "gpt2-pointer",
-    ]
+    found = [entry.name for entry in params.entries("causal", "entities")]
+    assert found == ["gpt2e", "gpt2-pointer"]
     with pytest.raises(KindError, match="model 'gpt3', expected one of gpt2, gpt2e"):
         params.model("gpt3")
 

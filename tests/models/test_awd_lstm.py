@@ -4,8 +4,6 @@ stays, and the plain LSTM without any of it.
 `test_fastai_agrees` runs where fastai is installed, which nothing else here needs.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

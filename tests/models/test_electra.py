@@ -1,7 +1,5 @@
 """ELECTRA against transformers' two models with the same tokens put in; sampling; its folder."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 document by document; the forward half against the LSTM.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,10 +23,7 @@ from entity_transformers.train.streams import Streams
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
 DOCUMENTS = ((9,), (2, 1, 6), (4, 5))
-SHAPES: list[dict[str, Any]] = [
-    {"hidden": None},
-    {"hidden": 24},
-]
+SHAPES: list[dict[str, Any]] = [{"hidden": None}, {"hidden": 24}]
 
 
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)

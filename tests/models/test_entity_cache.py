@@ -1,7 +1,5 @@
 """A cache that holds a window and what is kept, against whole texts and masks written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The guided head against transformers' own attention weights, and what it learns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +12,7 @@ from trainings import make_training, weights
 from transformers import AutoModelForCausalLM
 
 from entity_transformers.models.base import Batch
-from entity_transformers.models.gpt2_antecedent import (
-    GPT2Antecedent,
-    antecedent_losses,
-    score_head,
-)
+from entity_transformers.models.gpt2_antecedent import GPT2Antecedent, antecedent_losses, score_head
 
 WINDOW = SMALL["window"]
 KIND = "gpt2-antecedent"

@@ -2,8 +2,6 @@
 the same model, that it is the same: a new kind is tested by being there.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

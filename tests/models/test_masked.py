@@ -2,8 +2,6 @@
 rates, whom a token sees, draws, the held-out loss.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model card holds the facts it was given, and its own instructions run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

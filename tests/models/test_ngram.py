@@ -1,7 +1,5 @@
 """The n-gram model against counts in plain Python."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 into a wheel that pip finds in a folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zipfile

@@ -5,8 +5,6 @@ Here without the compiled kernel, which torch 2.13 makes wrong for processors wi
 trains with it on a CPU (`train.loop`); `tests/cuda` has the kernel that is used.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Kind pretrained against transformers' own passes over the same weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

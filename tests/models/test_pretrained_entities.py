@@ -1,7 +1,5 @@
 """Kind pretrained-entities: entity attention, or LoRA, on the top blocks of a pretrained model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
-from entity_transformers.models.pretrained_entities import (
-    PretrainedE,
-    score_states,
-    try_rate,
-)
+from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
 from entity_transformers.tasks.perplexity import score_corpus
 
 WINDOW, BLOCKS = 8, 2

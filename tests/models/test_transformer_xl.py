@@ -1,7 +1,5 @@
 """Transformer-XL against a plain transcription of its equations and against transformers."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

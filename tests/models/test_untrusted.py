@@ -1,7 +1,5 @@
 """Model folders that nobody vouches for: safetensors are loaded and nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

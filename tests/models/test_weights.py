@@ -1,7 +1,5 @@
 """Weights from the hub: the real library against a local server, and what goes wrong there."""
 
-from __future__ import annotations
-
 import hashlib
 import http.server
 import json

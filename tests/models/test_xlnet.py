@@ -1,7 +1,5 @@
 """XLNet against transformers' with masks made token by token, and what a prediction may see."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

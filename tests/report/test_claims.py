@@ -1,7 +1,5 @@
 """Verdicts: what each study of made-up losses allows to say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -25,9 +23,7 @@ def test_entities_help_when_every_control_is_beaten(small: Results) -> None:
 
 @pytest.mark.parametrize("control", NEEDED)
 @pytest.mark.parametrize(("loss", "status"), [(5.6705, OPEN), (5.5, FAILS)])
-def test_one_unbeaten_control_is_enough(
-    study: Study, control: str, loss: float, status: str
-) -> None:
+def test_one_unbeaten_control_is_enough(study, control, loss, status):
     verdict = judge_entities(study(loss={control: loss}, seeds=(1, 2, 3)))
     assert verdict.status == status
     assert "does not beat GPT2" in verdict.short
@@ -45,9 +41,7 @@ def test_without_units_nothing_is_said(study: Study) -> None:
     assert judge_entities(study(("gpt2",))).status == ABSENT
 
 
-def test_a_memory_that_changes_nothing_is_inert(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_that_changes_nothing_is_inert(study, monkeypatch):
     for module in ("claims", "perplexity"):  # the made-up memory changes 0.003
         monkeypatch.setattr(f"entity_transformers.report.{module}.INERT", 0.01)
     results = study()
@@ -66,19 +60,12 @@ def test_controls_are_met_at_their_best(small: Results) -> None:
 
 
 def test_every_claim_whose_step_ran_is_judged(small: Results) -> None:
-    found = {str(claim): status for claim, _, status, _ in build_claims(small).rows}
-    texts = (claim.partition(" ")[0] + " " + claim.split(" ")[-1] for claim in found)
-    assert dict(zip(texts, found.values(), strict=True)) == {
-        "Coreference model.": HOLDS,
-        "GPT2E perplexity.": FAILS,
-        "Where hindered.": HOLDS,
-        "Validation nats).": ABSENT,
-        "Entity training.": FAILS,
-        "GPT2E LAMBADA.": ABSENT,
-        "Similarity entities.": BUILT_IN,
-        "Mentions GPT2E.": ABSENT,
-        "Entities vector.": ABSENT,
-    }
+    found = [(str(claim).split(" ")[0], status) for claim, _, status, _ in build_claims(small).rows]
+    assert sorted(found) == sorted([
+        ("Coreference", HOLDS), ("GPT2E", FAILS), ("Where", HOLDS), ("Validation", ABSENT),
+        ("Entity", FAILS), ("GPT2E", ABSENT), ("Similarity", BUILT_IN), ("Mentions", ABSENT),
+        ("Entities", ABSENT),
+    ])  # fmt: skip
 
 
 def test_a_study_without_a_tested_model_has_no_claims(study: Study) -> None:

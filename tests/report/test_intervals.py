@@ -1,9 +1,6 @@
 """Intervals against resampling by hand, closed forms and other implementations."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,25 +10,7 @@ from scipy import stats
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
 from entity_transformers.report.frame import at
-from entity_transformers.report.intervals import (
-    FAILS,
-    HOLDS,
-    OPEN,
-    SMALLER,
-    Estimate,
-    Pair,
-    Variance,
-    average_pairs,
-    combine,
-    estimate,
-    judge,
-    mcnemar,
-    name_difference,
-    share_interval,
-    share_number,
-    subtract_ratios,
-)
-from entity_transformers.report.results import Results
+from entity_transformers.report.intervals import Pair, Variance
 
 
 def make_pair(units: int, seed: int = 1) -> tuple[np.ndarray, ...]:
@@ -42,10 +21,8 @@ def make_pair(units: int, seed: int = 1) -> tuple[np.ndarray, ...]:
     return base - tokens * generator.normal(0.05, 0.2, units), tokens, base, tokens
 
 
-def estimate_gap(columns: tuple[np.ndarray, ...], samples: int = 4000) -> Estimate:
-    found = estimate(subtract_ratios, [columns], samples)
-    assert found is not None
-    return found
+def estimate_gap(columns: tuple[np.ndarray, ...], samples: int = 4000) -> intervals.Estimate:
+    return intervals.estimate(intervals.subtract_ratios, [columns], samples)
 
 
 def test_the_error_over_units_is_that_of_resampling_by_hand() -> None:
@@ -75,12 +52,10 @@ def test_of_equal_units_the_interval_is_student_s(units: int) -> None:
 
 def test_the_jackknife_of_a_ratio_leaves_out_each_unit() -> None:
     ours, tokens, theirs, _ = make_pair(7)
-    values = [
-        np.delete(ours - theirs, i).sum() / np.delete(tokens, i).sum() for i in range(len(tokens))
-    ]
+    values = [np.delete(ours - theirs, i).sum() / np.delete(tokens, i).sum() for i in range(7)]
     expected = 6 / 7 * sum((value - np.mean(values)) ** 2 for value in values)
     columns = (ours, tokens, theirs, tokens)
-    assert intervals.jackknife(subtract_ratios, columns) == pytest.approx(expected)
+    assert intervals.jackknife(intervals.subtract_ratios, columns) == pytest.approx(expected)
     errors = estimate_gap(columns).errors
     assert errors[0] == pytest.approx(math.sqrt(expected))
 
@@ -89,9 +64,8 @@ def test_variances_over_units_and_seeds_are_added() -> None:
     ours, tokens, theirs, _ = make_pair(50)
     shifts = np.array([-0.02, 0.0, 0.05])
     seeds = [(ours + shift * tokens, tokens, theirs, tokens) for shift in shifts]
-    found = estimate(subtract_ratios, seeds, 2000)
+    found = intervals.estimate(intervals.subtract_ratios, seeds, 2000)
     alone = estimate_gap((ours + 0.01 * tokens, tokens, theirs, tokens), 2000)
-    assert found is not None
     assert found.value == pytest.approx(alone.value)
     assert found.errors[0] == pytest.approx(alone.errors[0])
     assert found.errors[1] == pytest.approx(stats.sem(shifts))
@@ -106,7 +80,7 @@ def test_welch_s_degrees_of_freedom_are_those_of_the_t_test() -> None:
     generator = np.random.default_rng(4)
     one, other = generator.normal(0, 1, 8), generator.normal(0.4, 3, 5)
     parts = [Variance(float(np.var(x, ddof=1)) / len(x), len(x) - 1) for x in (one, other)]
-    interval, p = combine(float(one.mean() - other.mean()), *parts)
+    interval, p = intervals.combine(float(one.mean() - other.mean()), *parts)
     test = stats.ttest_ind(one, other, equal_var=False)
     assert p == pytest.approx(test.pvalue)
     np.testing.assert_allclose(interval, test.confidence_interval())
@@ -118,7 +92,6 @@ def test_swapping_the_models_mirrors_the_result() -> None:
         estimate_gap((one, tokens, other, tokens), 500)
         for one, other in ((ours, theirs), (theirs, ours))
     )
-    assert forth.interval is not None
     assert back.value == pytest.approx(-forth.value)
     assert back.interval == pytest.approx((-forth.interval[1], -forth.interval[0]))
     assert back.p == pytest.approx(forth.p)
@@ -137,15 +110,13 @@ def test_f1_is_of_spans_added_up() -> None:
     gold = generator.integers(0, 9, 80).astype(float)
     sides = [(2 * generator.binomial(gold.astype(int), share), gold, gold) for share in (0.7, 0.5)]
     columns = tuple(np.asarray(column, float) for side in sides for column in side)
-    found, drawn = estimate(subtract_ratios, [columns], 3000), []
+    found, drawn = intervals.estimate(intervals.subtract_ratios, [columns], 3000), []
     for _ in range(3000):
         rows = generator.integers(0, 80, 80)
         drawn.append((columns[0][rows].sum() - columns[3][rows].sum()) / 2 / gold[rows].sum())
-    assert found is not None
     assert found.value == pytest.approx((columns[0].sum() - columns[3].sum()) / 2 / gold.sum())
     assert found.errors[0] == pytest.approx(np.std(drawn), rel=0.06)
-    nothing = estimate(subtract_ratios, [(np.zeros(5),) * 6], 99)
-    assert nothing is not None
+    nothing = intervals.estimate(intervals.subtract_ratios, [(np.zeros(5),) * 6], 99)
     assert nothing.value == 0
 
 
@@ -155,36 +126,28 @@ def test_units_without_a_token_do_not_count_and_broken_ones_are_refused() -> Non
     assert (found.units, found.value) == (2, 0.75)
     one = np.ones(1)
     assert estimate_gap((one, one, one, one)).interval is None
-    assert estimate(subtract_ratios, [], 99) is None
-    with pytest.raises(
-        ValueError, match="2 of 4 units have a score that is NaN or infinite, the f"
-    ):
-        bad = np.array([1, np.nan, 2, np.inf])
-        estimate_gap((bad, np.ones(4), np.ones(4), np.ones(4)))
+    assert intervals.estimate(intervals.subtract_ratios, [], 99) is None
+    bad, four = np.array([1, np.nan, 2, np.inf]), np.ones(4)
+    with pytest.raises(ValueError, match="2 of 4 units have a score that is NaN or infinite, the"):
+        estimate_gap((bad, four, four, four))
 
 
-def test_a_comparison_pairs_units_and_seeds(
-    study: Callable[..., Results], entries: dict[str, ModelEntry]
-) -> None:
+def test_a_comparison_pairs_units_and_seeds(study, entries):
     results = study()
     side = (entries["gpt2e"], intervals.loss("test", "on"))
     other = (entries["gpt2"], intervals.loss("test", "off"))
     found = intervals.compare(results, side, other)
     gaps = intervals.pair_seeds(results, side, other)
-    assert found is not None
     assert found.value == pytest.approx(np.mean(gaps))
     assert found.errors[1] == pytest.approx(stats.sem(gaps))
     assert found.units == 40
     own = intervals.describe(results, side)
-    assert own is not None
     assert own.value == pytest.approx(results.statistic(*side).mean)
     over_seeds = intervals.compare_seeds(results, side, other)
-    assert over_seeds is not None
     expected = stats.ttest_1samp(gaps, 0)
     np.testing.assert_allclose(over_seeds.interval, expected.confidence_interval())
     assert over_seeds.p == pytest.approx(expected.pvalue)
     alone = intervals.compare_seeds(study(seeds=(1,)), side, other)
-    assert alone is not None
     assert alone.interval is None
     assert intervals.compare(results, side, (None, other[1])) is None
 
@@ -206,61 +169,64 @@ def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:
     ("interval", "word"),
     [
         ((-0.01, 0.01), "equivalent, margin 0.02"),
-        ((-0.03, 0.01), OPEN),
+        ((-0.03, 0.01), intervals.OPEN),
         ((-0.01, -0.005), "better, by less than 0.02"),
         ((0.01, 0.5), "worse"),
         (None, "no interval"),
     ],
 )
-def test_a_difference_is_named_by_its_interval(
-    interval: tuple[float, float] | None, word: str
-) -> None:
-    assert name_difference(interval) == word
+def test_a_difference_is_named_by_its_interval(interval, word):
+    assert intervals.name_difference(interval) == word
 
 
 @pytest.mark.parametrize(
     ("interval", "expected", "printed", "status"),
     [
-        ((0.1, 0.3), 1, None, HOLDS),
-        ((0.1, 0.3), -1, None, FAILS),
-        ((-0.1, 0.3), 1, None, OPEN),
-        ((-0.1, 0.3), 1, 0.2, OPEN),
-        ((-0.1, 0.3), 1, 0.4, SMALLER),
-        ((0.1, 0.3), 1, 0.4, SMALLER),
-        ((0.1, 0.3), 1, 0.05, HOLDS),
-        ((-0.3, 0.1), -1, -0.4, SMALLER),
-        ((0.2, 0.3), -1, -0.4, FAILS),
-        ((-0.01, 0.01), 0, None, HOLDS),
-        ((-0.03, 0.01), 0, None, OPEN),
-        ((0.01, 0.03), 0, None, FAILS),
-        (None, 1, None, OPEN),
+        ((0.1, 0.3), 1, None, intervals.HOLDS),
+        ((0.1, 0.3), -1, None, intervals.FAILS),
+        ((-0.1, 0.3), 1, None, intervals.OPEN),
+        ((-0.1, 0.3), 1, 0.2, intervals.OPEN),
+        ((-0.1, 0.3), 1, 0.4, intervals.SMALLER),
+        ((0.1, 0.3), 1, 0.4, intervals.SMALLER),
+        ((0.1, 0.3), 1, 0.05, intervals.HOLDS),
+        ((-0.3, 0.1), -1, -0.4, intervals.SMALLER),
+        ((0.2, 0.3), -1, -0.4, intervals.FAILS),
+        ((-0.01, 0.01), 0, None, intervals.HOLDS),
+        ((-0.03, 0.01), 0, None, intervals.OPEN),
+        ((0.01, 0.03), 0, None, intervals.FAILS),
+        (None, 1, None, intervals.OPEN),
     ],
 )
 def test_a_claim_is_judged_by_sign_margin_and_the_printed_effect(
     interval: tuple[float, float] | None, expected: int, printed: float | None, status: str
 ) -> None:
-    assert judge(interval, expected, printed) == status
+    assert intervals.judge(interval, expected, printed) == status
 
 
 @pytest.mark.parametrize(("right", "examples"), [(0, 10), (3, 10), (400, 1000), (7, 7)])
 def test_a_share_has_wilson_s_interval(right: int, examples: int) -> None:
     expected = stats.binomtest(right, examples).proportion_ci(method="wilson")
-    np.testing.assert_allclose(share_interval(right, examples), expected, atol=1e-12)
-    assert share_number([right / examples], examples, 1).interval == share_interval(right, examples)
+    np.testing.assert_allclose(intervals.share_interval(right, examples), expected, atol=1e-12)
+    alone = intervals.share_number([right / examples], examples, 1)
+    assert alone.interval == intervals.share_interval(right, examples)
+    if 1 < right < examples:  # seeds that differ make it wider
+        seeds = [(right + one) / examples for one in (-1, 1)]
+        assert intervals.share_number(seeds, examples, 1).low < alone.low
 
 
-def test_a_share_over_seeds_is_wider_than_over_examples() -> None:
-    found, alone = share_number([0.3, 0.5], 100, 1), share_number([0.4], 100, 1)
-    assert found.low is not None
-    assert alone.low is not None
-    assert found.low < alone.low
-
-
-@pytest.mark.parametrize("pair", [Pair(5, 2, 20), Pair(0, 9, 9), Pair(3, 3, 30), Pair(0, 0, 4)])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        Pair(5, 2, 20),
+        Pair(0, 9, 9),
+        Pair(3, 3, 30),
+        Pair(0, 0, 4),
+    ],
+)
 def test_mcnemar_s_test_tosses_a_coin(pair: Pair) -> None:
     tosses, fewer = pair.first + pair.second, min(pair.first, pair.second)
     tail = sum(math.comb(tosses, k) for k in range(fewer + 1)) / 2**tosses
-    assert mcnemar(pair) == pytest.approx(min(1.0, 2 * tail))
+    assert intervals.mcnemar(pair) == pytest.approx(min(1.0, 2 * tail))
 
 
 def test_pairs_have_the_variance_of_their_examples() -> None:
@@ -268,13 +234,13 @@ def test_pairs_have_the_variance_of_their_examples() -> None:
     pair = Pair(12, 5, 60)
     differences = np.repeat([1.0, -1.0, 0.0], [12, 5, 43])
     assert pair.variance == pytest.approx(differences.var() / 60)
-    found = average_pairs([[pair]])
+    found = intervals.average_pairs([[pair]])
     half = stats.t.ppf(0.975, 59) * math.sqrt(pair.variance)
     assert found.value == pytest.approx(7 / 60)
     assert found.interval == pytest.approx((7 / 60 - half, 7 / 60 + half))
-    two = average_pairs([[pair, Pair(10, 5, 60)], [Pair(0, 0, 60)] * 2])
+    two = intervals.average_pairs([[pair, Pair(10, 5, 60)], [Pair(0, 0, 60)] * 2])
     assert two.value == pytest.approx((7 / 60 + 5 / 60) / 4)
-    assert average_pairs([[Pair(1, 0, 1)]]).interval is None
+    assert intervals.average_pairs([[Pair(1, 0, 1)]]).interval is None
 
 
 def test_pairs_are_found_by_seed(entries: dict[str, ModelEntry]) -> None:

@@ -1,7 +1,5 @@
 """README.md, the page, and the figures of a made-up study."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -14,7 +12,7 @@ from markupsafe import escape
 from entity_transformers.report import figures, page
 from entity_transformers.report.build import build
 from entity_transformers.report.catalogue import build_sections
-from entity_transformers.report.frame import make, render, write_units
+from entity_transformers.report.frame import render, write_units
 from entity_transformers.report.lm import draw_training, read_line
 from entity_transformers.report.metrics import summarise_models
 from entity_transformers.report.page import say_missing, write_readme
@@ -52,9 +50,8 @@ def test_what_is_missing_is_said(small: Results) -> None:
     rows = small.frame.data
     part = rows[~((rows["model"] == "gpt2") & (rows["seed"] == 2) & (rows["step"] == "lm"))]
     cut = replace(small, steps=(*small.steps, "ner"), frame=type(small.frame)(part))
-    assert say_missing(cut) == (
-        "Not part of these results: ner. Not done: step lm of GPT2, seeds [2]."
-    )
+    told = "Not part of these results: ner. Not done: step lm of GPT2, seeds [2]."
+    assert say_missing(cut) == told
 
 
 def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:
@@ -97,29 +94,18 @@ def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) 
 
 
 def test_a_curve_is_the_mean_over_seeds_at_their_common_steps(small: Results) -> None:
-    assert small.proposed is not None
     line = read_line(small, small.proposed, "train_loss")
-    assert line is not None
     assert list(line.x) == list(range(5, 45, 5))
     np.testing.assert_allclose(line.y, [5.67 + 1 / x + 0.015 for x in line.x])
     np.testing.assert_allclose(np.subtract(line.high or (), line.low or ()), 0.01)
     figure = draw_training(small)
-    assert figure is not None
     assert [axes.get_title() for axes in figure.axes] == ["Training loss", "The last half"]
-    texts = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert texts == {
-        "GPT2",
-        "GPT2E",
-        "GPT2E unlabelled",
-        "GPT2E shuffled",
-        "GPT2 parameter-matched",
-    }
+    assert len(figure.legends[0].get_texts()) == 5
     assert draw_training(replace(small, curves=small.curves.iloc[:0])) is None
 
 
 def test_intervals_are_drawn_to_their_ends(small: Results) -> None:
     figure = draw_differences(small)
-    assert figure is not None
     ends = [c.lines[2][0].get_segments()[0][:, 0] for c in figure.axes[0].containers]
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names[:2] == ["GPT2", "GPT2E, entities off"]
@@ -130,7 +116,6 @@ def test_intervals_are_drawn_to_their_ends(small: Results) -> None:
 def test_other_shapes_draw_what_they_are_given() -> None:
     bar = figures.Bar("a", Number(0.5, low=0.4, high=0.7, percent=True), "red")
     figure = figures.draw_intervals([figures.Rows("F1", [bar]), figures.Rows("none", [])])
-    assert figure is not None
     [container] = figure.axes[0].containers
     np.testing.assert_allclose(container.lines[2][0].get_segments()[0][:, 0], [40, 70])
     wrong = replace(bar, number=replace(bar.number, value=0.8))
@@ -138,7 +123,6 @@ def test_other_shapes_draw_what_they_are_given() -> None:
         figures.draw_intervals([figures.Rows("F1", [wrong])])
     grid = figures.Grid("a", np.array([[1.0, 50.0], [30.0, 99.0]]), (2, 1))
     drawn = figures.draw_grids([grid], 40)
-    assert drawn is not None
     assert [text.get_text() for text in drawn.axes[0].texts] == ["1", "50", "30", "99"]
     assert drawn.axes[0].patches[0].get_xy() == (0.5, 1.5)
     assert figures.draw_grids([figures.Grid("b", np.array([[np.nan]]))], 40) is None
@@ -150,11 +134,4 @@ def test_other_shapes_draw_what_they_are_given() -> None:
 
 def test_equal_figures_give_equal_bytes(small: Results) -> None:
     first, second = (draw_differences(small) for _ in range(2))
-    assert first is not None
-    assert second is not None
     assert figures.render_png(first) == figures.render_png(second)
-
-
-def test_measures_are_made_with_whole_numbers_as_texts() -> None:
-    data = make([{"step": "a", "measure": "b", "size": 4}, {"step": "a", "measure": "b"}])
-    assert data["size"].tolist() == ["4", ""]

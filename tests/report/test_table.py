@@ -1,26 +1,14 @@
-from __future__ import annotations
-
 import pytest
 
-from entity_transformers.report.table import (
-    Number,
-    Table,
-    render_markdown,
-)
+from entity_transformers.report.table import Number, Table, render_markdown
 
-TABLE = Table(
-    name="t",
-    title="A <title>",
-    columns=("Name", "Score of two lines", "Paper"),
-    rows=(
-        ("a|b", Number(0.12345, 1, std=0.021, percent=True), Number(3)),
-        ("<b>", Number(-1234.5678, 2), "–"),
-        ("c", Number(None), "–"),
-    ),
-    measures="What.",
-    note="Mind the gap.",
-    marked=frozenset({0}),
+ROWS = (
+    ("a|b", Number(0.12345, 1, std=0.021, percent=True), Number(3)),
+    ("<b>", Number(-1234.5678, 2), "–"),
+    ("c", Number(None), "–"),
 )
+COLUMNS = ("Name", "Score of two lines", "Paper")
+TABLE = Table("t", "A <title>", COLUMNS, ROWS, measures="W", note="N", marked=frozenset({0}))
 
 
 @pytest.mark.parametrize(
@@ -55,5 +43,4 @@ def test_markdown_escapes_what_would_break_the_table() -> None:
 
 
 def test_an_empty_table_renders() -> None:
-    empty = Table("x", "Nothing", ("a", "b"), ())
-    assert "| a | b |" in render_markdown(empty)
+    assert "| a | b |" in render_markdown(Table("x", "Nothing", ("a", "b"), ()))

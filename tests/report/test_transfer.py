@@ -17,28 +17,20 @@ def judge(model: str, variant: str, right: str) -> list[dict[str, object]]:
 def test_pairs() -> None:
     """Models in one variant; full before others; entities beside others' full, in either order."""
     kept = {"step": "transfer", "model": "a", "measure": "accuracy", "value": "0.5"}
-    rows = pair_up(
-        [
-            kept,
-            *judge("a", "full", "11000"),
-            *judge("a", "small", "10100"),
-            *judge("b", "full", "01111"),
-            *judge("b", "entities", "00001"),
-            *judge("b", "entities-shuffled", "11110"),
-            *judge("b", "entities-no-auxiliary", "00011"),
-        ]
-    )
-    first, *found = rows
+    trials = [
+        ("a", "full", "11000"), ("a", "small", "10100"), ("b", "full", "01111"),
+        ("b", "entities", "00001"), ("b", "entities-shuffled", "11110"),
+        ("b", "entities-no-auxiliary", "00011"),
+    ]  # fmt: skip
+    first, *found = pair_up([kept, *(row for trial in trials for row in judge(*trial))])
     assert first == kept
-    assert {(row["seed"], row["task"], row["split"], row["count"]) for row in found} == {
-        ("3", "rte", "test", 5)
-    }
-    counts: dict[tuple[object, ...], list[object]] = {}
+    places = {(row["seed"], row["task"], row["split"], row["count"]) for row in found}
+    assert places == {("3", "rte", "test", 5)}
+    pairs: dict[tuple[object, ...], tuple[object, ...]] = {}
     for row in found:
         key = (row["model"], row["variant"], row.get("against"), row.get("other"))
-        counts.setdefault(key, []).append((row["measure"], row["value"]))
-    pairs = {key: tuple(value for _, value in values) for key, values in counts.items()}
-    assert all([name for name, _ in v] == ["only_first", "only_second"] for v in counts.values())
+        assert row["measure"] == ("only_second" if key in pairs else "only_first")
+        pairs[key] = (*pairs.get(key, ()), row["value"])
     assert pairs == {
         ("a", "full", None, "small"): (1, 1),
         ("a", "full", "b", None): (1, 3),

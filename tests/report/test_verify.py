@@ -1,7 +1,5 @@
 """verify: what is wrong with a study's results is found and named, whatever it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -40,64 +38,43 @@ def replace(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def seal(results: Path) -> None:
-    """Make the manifest's digests anew."""
+def amend(results: Path, **changes: object) -> None:
     manifest = json.loads((results / MANIFEST).read_text())
-    write_json(results / MANIFEST, manifest | {"files": list_digests(results, COMMITTED)})
-
-
-def rename(results: Path) -> None:
-    manifest = json.loads((results / MANIFEST).read_text())
-    write_json(results / MANIFEST, manifest | {"study": "other"})
-
-
-def rename_run(results: Path) -> None:
-    manifest = json.loads((results / MANIFEST).read_text())
-    write_json(results / MANIFEST, manifest | {"runs": {"nothing/a/1": {}}})
+    write_json(results / MANIFEST, manifest | changes)
 
 
 def note_values(results: Path, **others: object) -> None:
     """The values of the study, as new manifests have them."""
-    manifest = json.loads((results / MANIFEST).read_text())
     known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).list_values()
-    write_json(results / MANIFEST, manifest | {"values": known | others})
+    amend(results, values=known | others)
 
 
 def spoil(results: Path) -> None:
+    """Damage that the manifest's digests fit."""
     replace(results / "measures.csv", b"\xff\xfe")
-    seal(results)
+    amend(results, files=list_digests(results, COMMITTED))
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "nothing": (lambda results: None, []),
     "number": (lambda results: flip(results / "curves.csv"), ["curves.csv: changed after"]),
-    "gone": (
-        lambda results: (results / "units.parquet").unlink(),
-        ["units.parquet: missing", "README.md"],
-    ),
+    "gone": (lambda results: (results / "units.parquet").unlink(),
+             ["units.parquet: missing", "README.md"]),
     "table": (lambda results: flip(results / "README.md"), ["README.md: not what is made of"]),
     "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: not what"]),
-    "study": (rename, ["manifest.json: of study other"]),
-    "empty": (
-        lambda results: replace(results / MANIFEST, b"{}"),
-        [f"{MANIFEST}: cut or damaged"],
-    ),
+    "study": (lambda results: amend(results, study="other"), ["manifest.json: of study other"]),
+    "empty": (lambda results: replace(results / MANIFEST, b"{}"), [f"{MANIFEST}: cut or damaged"]),
     "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"]),
-    "cut": (
-        lambda results: replace(results / MANIFEST, b'{"files"'),
-        [f"{MANIFEST}: not JSON"],
-    ),
-    "name": (rename_run, ["damaged (KeyError: 'nothing')"]),
+    "cut": (lambda results: replace(results / MANIFEST, b'{"files"'), [f"{MANIFEST}: not JSON"]),
+    "name": (lambda results: amend(results, runs={"nothing/a/1": {}}),
+             ["damaged (KeyError: 'nothing')"]),
     "values": (note_values, []),
     "other value": (
         lambda results: note_values(results, **{"corpus.unit": "verse", "ner.gone": 1}),
-        [
-            "corpus.unit: 'chapter' in the study, but 'verse' in",
-            "ner.gone: None in the study, but 1",
-        ],
+        ["corpus.unit: 'chapter' in the study, but 'verse'", "ner.gone: None in the study, but 1"]
     ),
     "sealed": (spoil, ["measures.csv: 'utf-8' codec"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("how", DAMAGES)

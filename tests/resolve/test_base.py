@@ -1,7 +1,5 @@
 """What is accepted of a resolver's answer, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,8 +38,7 @@ def test_the_answer_replaces_gold_which_the_resolver_does_not_see() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [[Mention(2, 2, 0)], [Mention(8, 10, 0)], [Mention(-1, 1, 0)], [Mention(0, 1, 4)] * 2],
+    "answer", [[Mention(2, 2, 0)], [Mention(8, 10, 0)], [Mention(-1, 1, 0)], [Mention(0, 1, 4)] * 2]
 )
 def test_what_is_no_span_is_refused(answer: Sequence[Mention]) -> None:
     message = r"stub, document d#3: Mention\(start=.*0 <= start < end <= 9 words, and each span"

@@ -1,7 +1,5 @@
 """Words in turn as slots."""
 
-from __future__ import annotations
-
 import torch
 
 from entity_transformers.corpus.document import Document, Mention
@@ -16,10 +14,8 @@ def test_a_memory_of_slots_holds_the_latest_words() -> None:
         Document("d", 0, "train", "", ("word",) * count, (0,))
     )
     assert found[0] == Mention(0, 1, 1)
-    assert found[SLOTS - 1 : SLOTS + 1] == [
-        Mention(SLOTS - 1, SLOTS, SLOTS),
-        Mention(SLOTS, SLOTS + 1, 1),
-    ]
+    last, again = Mention(SLOTS - 1, SLOTS, SLOTS), Mention(SLOTS, SLOTS + 1, 1)
+    assert found[SLOTS - 1 : SLOTS + 1] == [last, again]
     labels = torch.tensor([[one.chain for one in found]])
     tokens, starts = torch.arange(count)[None], torch.zeros(1, count, dtype=torch.bool)
     states = torch.arange(count, dtype=torch.float32)[None, :, None]

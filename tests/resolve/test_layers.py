@@ -1,7 +1,5 @@
 """A resolver's answers as documents and as labels of tokens."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -46,12 +44,10 @@ def test_the_layer_is_gold_of_the_resolver_s_documents(corpus: AlignedCorpus) ->
     assert labels.tolist() == again.gold.tolist() != corpus.gold.tolist()
     assert np.array_equal(layered.gold, corpus.gold)
     assert counts == {"documents": 2, "words": 21, "mentions": 6, "entities": 3}
-    per_word = {
-        int(w): int(n) for w, n in zip(corpus.words[corpus.document(0)], labels, strict=False)
-    }
-    assert per_word == dict(
-        zip(range(-1, 12), [0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0], strict=True)
-    )
+    own = corpus.document(0)
+    per_word = dict(zip(corpus.words[own].tolist(), labels[own].tolist(), strict=True))
+    assert list(per_word) == list(range(-1, 12))
+    assert list(per_word.values()) == [0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0]
 
 
 def test_the_layer_is_stored_and_given_by_its_name(corpus: AlignedCorpus, tmp_path: Path) -> None:
@@ -86,16 +82,13 @@ def test_a_last_word_without_a_token_of_its_own_is_no_other_document(corpus: Ali
     assert names[0] == names[1][: first.stop - 1]
 
 
-def test_annotated_documents_are_read_as_a_corpus(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_annotated_documents_are_read_as_a_corpus(tmp_path, caplog):
     caplog.set_level("INFO")
     write_json_lines(tmp_path / "own.jsonl", map(to_row, DOCUMENTS))
     path = tmp_path / "mine.jsonl"
     main(["annotate", str(tmp_path / "own.jsonl"), "--output", str(path)])
     read = list(read_corpus("jsonl", path))
     assert [d.words for d in read] == [d.words for d in DOCUMENTS]
-    assert read[0].mentions == (
-        Mention(1, 3, 1), Mention(5, 6, 2), Mention(7, 8, 2), Mention(10, 11, 1),
-    )  # fmt: skip
+    spans = (1, 3, 1), (5, 6, 2), (7, 8, 2), (10, 11, 1)
+    assert read[0].mentions == tuple(Mention(*span) for span in spans)
     assert caplog.messages == ["2 documents, 21 words, 6 mentions, 3 entities"]

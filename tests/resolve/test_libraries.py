@@ -1,9 +1,8 @@
 """Coreferee and Stanza behind stubs of their APIs."""
 
-from __future__ import annotations
-
 import logging
 import sys
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,10 +27,7 @@ GREETERS = (Mention(0, 3, 1), Mention(4, 7, 2), Mention(8, 9, 2), Mention(10, 11
 
 ADA = ("Ada", "met", "her", "old", "friend", ".", "She", "smiled", ".")
 MET = Document("d", 0, "train", "", ADA, (0, 6))
-CHAINS = (
-    [(0, 0, 1), (0, 2, 3), (1, 0, 1)],
-    [(0, 2, 5)],
-)  # sentence, first word, word after the last
+CHAINS = ([(0, 0, 1), (0, 2, 3), (1, 0, 1)], [(0, 2, 5)])  # sentence, first word, after the last
 FRIENDS = (Mention(0, 1, 1), Mention(2, 5, 2), Mention(2, 3, 1), Mention(6, 7, 1))
 
 
@@ -79,29 +75,23 @@ def test_coreferee_s_heads_become_noun_chunks_and_coordinations() -> None:
     assert [token.i for token in pipeline.asked[0] if token.is_sent_start] == [0, 8]
 
 
+Place = namedtuple("Place", ("sentence", "start_word", "end_word"))
+
+
 class Pipeline:
     """Returns Stanza's chains on the sentences that it is given."""
 
     def __init__(self, chains: Sequence[Sequence[tuple[int, Any, Any]]]) -> None:
-        names = ("sentence", "start_word", "end_word")
-        self.chains = [
-            SimpleNamespace(
-                mentions=[SimpleNamespace(**dict(zip(names, m, strict=True))) for m in c]
-            )
-            for c in chains
-        ]
+        self.chains = [SimpleNamespace(mentions=[Place(*m) for m in chain]) for chain in chains]
         self.asked: list[list[str]] = []
 
     def __call__(self, sentences: list[list[str]]) -> Any:
         self.asked = sentences
-        return SimpleNamespace(
-            coref=self.chains, sentences=[SimpleNamespace(words=words) for words in sentences]
-        )
+        found = [SimpleNamespace(words=words) for words in sentences]
+        return SimpleNamespace(coref=self.chains, sentences=found)
 
 
-def test_stanza_s_mentions_are_counted_from_the_document_s_start(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_stanza_s_mentions_are_counted_from_the_document_s_start(caplog):
     pipeline = Pipeline(CHAINS)
     resolver = Stanza(pipeline)
     assert (resolver.name, resolver.causal) == ("stanza", False)
@@ -132,7 +122,6 @@ def test_a_pipeline_without_its_model_says_how_to_get_it(monkeypatch: pytest.Mon
     with pytest.raises(ResolverError, match=r"stanza: RuntimeError: .*: python -c \"import stanza"):
         make_resolver("stanza")
     monkeypatch.setattr(spacy, "load", fail)
-    with pytest.raises(
-        ResolverError, match=r"coreferee: RuntimeError: .*: python -m spacy download en_core_web_lg"
-    ):
+    told = r"coreferee: RuntimeError: .*: python -m spacy download en_core_web_lg"
+    with pytest.raises(ResolverError, match=told):
         make_resolver("coreferee")

@@ -1,8 +1,4 @@
-"""Names by spelling: which words are one, which names are one entity, and what a causal answer may
-depend on.
-"""
-
-from __future__ import annotations
+"""Names by spelling: which are one entity, and what a causal answer may depend on."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -172,14 +168,7 @@ def make(words: Sequence[str], starts: set[int]) -> Document:
 
 @settings(max_examples=400)
 @given(TEXTS, STARTS, TEXTS, STARTS, st.integers(0, 39), st.booleans())
-def test_a_causal_answer_depends_on_nothing_later(
-    words: list[str],
-    starts: set[int],
-    others: list[str],
-    other_starts: set[int],
-    t: int,
-    pronouns: bool,
-) -> None:
+def test_a_causal_answer_depends_on_nothing_later(words, starts, others, other_starts, t, pronouns):
     """Whatever follows word t: the same mentions that end at t or before, of the same entities."""
     t = min(t, len(words) - 1)
     kept = {start for start in starts if start <= t}
@@ -191,9 +180,7 @@ def test_a_causal_answer_depends_on_nothing_later(
 
 
 @given(TEXTS, STARTS, st.booleans(), st.booleans())
-def test_spans_are_apart_and_entities_numbered(
-    words: list[str], starts: set[int], causal: bool, pronouns: bool
-) -> None:
+def test_spans_are_apart_and_entities_numbered(words, starts, causal, pronouns):
     doc = make(words, starts)
     found = Names(causal, pronouns).resolve(doc)
     assert all(first.end <= second.start for first, second in pairwise(found))

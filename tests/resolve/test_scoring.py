@@ -1,7 +1,5 @@
 """The measures: worked examples of the papers, and enumeration of all alignments."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable, Sequence
@@ -108,15 +106,11 @@ def test_a_span_in_two_chains_counts_in_the_first(response: tuple[str, ...]) -> 
 def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:
     """Up to nine spans, each in one of five chains or in none."""
     chains = st.lists(st.integers(0, 5), min_size=9, max_size=9)
-    return chains.map(
-        lambda numbers: [Mention(i, i + 1, chain) for i, chain in enumerate(numbers) if chain]
-    )
+    return chains.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
 
 
 def brute_force(key: Sequence[Chain], response: Sequence[Chain]) -> list[float]:
-    """Numerators and denominators of recall, from the definitions: MUC by connected parts, B-cubed
-    mention by mention, CEAF-e by all alignments.
-    """
+    """Numerators and denominators of recall from the definitions; CEAF-e by all alignments."""
     links = 0
     for chain in key:
         parts = [chain & other for other in response if chain & other]
@@ -167,9 +161,7 @@ def test_shared_mentions_are_scored_apart() -> None:
     assert score_resolver([DOCUMENT], joined, True)[6] == pytest.approx(expected)
 
 
-def test_the_documented_figures_are_those_of_today(
-    shared_data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_documented_figures_are_those_of_today(shared_data, capsys, monkeypatch):
     """Four rows of docs/own-corpus.md, but for the times; a change of the rules shows in them."""
     name = "LitBank, the 20 of dev and test"
     monkeypatch.setattr(scoring, "TESTS", {"litbank": {name: scoring.TESTS["litbank"][name]}})

@@ -1,7 +1,5 @@
 """Digests of code: what changes them, what does not, and what counts as a step's code."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Studies are loaded with every error named: file, key, value and what was expected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,18 +69,15 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) 
         assert part in message
 
 
+OWN = "corpus: {format: jsonl, path: mine}\n"
+
+
 @pytest.mark.parametrize(
     ("own", "judged"),
-    [
-        ("", True),
-        ("corpus: {format: jsonl, path: mine}\n", False),
-        ("corpus: {format: jsonl, path: mine}\nreport: {title: Mine}\n", False),
-        ("corpus: {format: jsonl, path: mine}\nreport: {paper: true}\n", True),
-    ],
-)
-def test_the_paper_s_claims_judge_no_corpus_of_one_s_own(
-    tmp_path: Path, own: str, judged: bool
-) -> None:
+    [("", True), (OWN, False), (f"{OWN}report: {{title: Mine}}\n", False),
+     (f"{OWN}report: {{paper: true}}\n", True)],
+)  # fmt: skip
+def test_the_paper_s_claims_judge_no_corpus_of_one_s_own(tmp_path, own, judged):
     make_study(tmp_path)
     study = tmp_path / "studies/mine.yaml"
     study.write_text(f"base: paper\n{own}")

@@ -1,7 +1,5 @@
 """A run's digest changes with what it depends on, and with nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -52,9 +50,7 @@ def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
 
 
 def test_what_is_read_counts(study: Path) -> None:
-    """Another encoder changes all that reads the corpus; a model's values, what reads that
-    model.
-    """
+    """An encoder changes all that reads the corpus; a model's values, what reads that model."""
     before = digests(study)
     after = digests(study, tokenizer__vocabulary=410)
     same = {step for (step, model), one in before.items() if after[step, model] == one}
@@ -72,9 +68,8 @@ def test_records(tmp_path: Path) -> None:
     plan = Plan(load(path), path)
     records = plan.records()
     assert len(records) == len(set(records)) == len(digests(path))
-    assert plan.records("train") == [
-        f"data/tiny/models/{model}/1/run.json" for model in plan.params.models
-    ]
+    models = plan.params.models
+    assert plan.records("train") == [f"data/tiny/models/{model}/1/run.json" for model in models]
     assert list(plan.stale()) == []
     assert code.digest_modules(["steps.lm"], (), []) != code.digest_modules(["steps.ner"], (), [])
     assert {"resolve.names", "corpus.readers.jsonl"} <= code.reach(["steps.corpus"])

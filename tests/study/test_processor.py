@@ -1,7 +1,5 @@
 """A study in bfloat16 says beforehand where the processor has no instructions for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -27,13 +25,7 @@ CUDA = {"run.device": "cuda:0"}
     ],
 )
 def test_a_study_in_bfloat16_is_warned_of(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    file: str,
-    flags: str | None,
-    gpus: int,
-    overrides: dict[str, str],
-    warned: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file, flags, gpus, overrides, warned
 ) -> None:
     for name in ("CPU", "GPU"):
         monkeypatch.setattr(processor, name, tmp_path / name)

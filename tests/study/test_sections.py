@@ -1,8 +1,4 @@
-"""Sections of steps: what would make their numbers unfair or impossible is refused before a rule
-runs.
-"""
-
-from __future__ import annotations
+"""What would make a step's numbers unfair or impossible is refused before a rule runs."""
 
 from pathlib import Path
 from typing import Any
@@ -57,9 +53,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     ("section", "changes", "message"),
     [(section, *one) for section, wrong in WRONG.items() for one in wrong],
 )
-def test_what_is_unfair_or_unknown_is_refused(
-    section: str, changes: dict[str, Any], message: str
-) -> None:
+def test_what_is_unfair_or_unknown_is_refused(section, changes, message):
     values = read_values(ROOT / "params.yaml")
     values["study"]["steps"] += ["mentions", section] if section == "capacity" else [section]
     values[section] |= changes
@@ -78,9 +72,8 @@ def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(section: str) ->
 
 def test_the_committed_study_sorts_them_by_what_its_proposed_model_reads() -> None:
     params = load(ROOT / "studies/pointer.yaml")
-    assert [entry.labels for entry in params.entries() if entry.role == "proposed"] == [
-        params.mentions.labels
-    ]
+    labels = [entry.labels for entry in params.entries() if entry.role == "proposed"]
+    assert labels == [params.mentions.labels]
 
 
 def test_the_paper_s_values_have_as_many_entries_as_caches_that_are_measured() -> None:

@@ -1,7 +1,5 @@
 """A small random split and tiny random models whose entity attention matters."""
 
-from __future__ import annotations
-
 import pytest
 from mixed import VOCABULARY, WINDOW, mixed_corpus
 from tiny import lively_model

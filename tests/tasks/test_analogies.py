@@ -1,7 +1,5 @@
 """Analogies and word similarity by hand; how they are scored is gensim's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +65,7 @@ UNKNOWN = ("man", "aunt", 7.0)
         ([UNKNOWN], 0, None),
     ],
 )
-def test_correlations_are_those_of_the_ranks(
-    pairs: list[tuple[str, str, float]], known: int, expected: float | None, tmp_path: Path
-) -> None:
+def test_correlations_are_those_of_the_ranks(pairs, known, expected, tmp_path):
     lines = ["# a remark", *(f"{a}\t{b}\t{score}" for a, b, score in pairs)]
     (tmp_path / "pairs").write_text("\n".join(lines) + "\n")
     similar, share = compare_pairs(make_keyed(ROYAL), str(tmp_path / "pairs"), 6, "x")

@@ -1,8 +1,4 @@
-"""A memory with room for few entities: what it forgets; without room and with room for all it is
-what is known already.
-"""
-
-from __future__ import annotations
+"""A memory with room for few entities: what it forgets; with room for none and for all."""
 
 import numpy as np
 import torch

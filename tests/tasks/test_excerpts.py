@@ -1,8 +1,4 @@
-"""Tokens of a few documents: losses against the whole split's, and what was read of the memory
-against the attention written out by hand.
-"""
-
-from __future__ import annotations
+"""Tokens of a few documents: losses, and what was read of the memory, written out by hand."""
 
 from typing import Any
 
@@ -47,9 +43,7 @@ def attend(module: Any, hidden: torch.Tensor, entities: Any) -> torch.Tensor:
     for head in range(module.heads):
         part = slice(head * width, (head + 1) * width)
         for t in range(len(queries)):
-            scores = [
-                float(queries[t, part] @ keys[j, part]) * module.scaling for j in range(t + 1)
-            ]
+            scores = (keys[: t + 1, part] @ queries[t, part] * module.scaling).tolist()
             weights[t, : t + 1] += torch.tensor(scores).softmax(0) / module.heads
     return weights
 
@@ -81,13 +75,11 @@ def test_what_was_read_is_the_attention_written_out() -> None:
                 sums[label] = sums.get(label, 0.0) + float(weights[t, j])
             largest = sorted(((v, k) for k, v in sums.items() if k), reverse=True)[:TOP]
             if start + t + 1 < length:
-                shares = found["share"][start + t + 1]
-                expected = [v for v, _ in largest] + [0.0] * (TOP - len(largest))
-                np.testing.assert_allclose(shares, expected, atol=1e-5)
-                told = found["entity"][start + t + 1]
-                assert [sums[k] for k in told.tolist() if k] == pytest.approx(
-                    [v for v, _ in largest], abs=1e-5
-                )
+                values = [v for v, _ in largest]
+                expected = values + [0.0] * (TOP - len(values))
+                np.testing.assert_allclose(found["share"][start + t + 1], expected, atol=1e-5)
+                told = [sums[k] for k in found["entity"][start + t + 1].tolist() if k]
+                assert told == pytest.approx(values, abs=1e-5)
                 met |= {k for _, k in largest}
     assert len(met) > 2
     assert found["share"][0].sum() == 0

@@ -1,7 +1,5 @@
 """Keys and values of what is kept, against windows that hold everything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tiny import lively_model, tiny_corpus

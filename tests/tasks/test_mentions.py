@@ -1,7 +1,5 @@
 """The loss by kind of token, against steps perplexity and cache; its sums; what conditions are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -70,11 +68,8 @@ def test_kinds_of_tokens_add_up_to_all() -> None:
     assert set(places) == {"outside", "first", "near", "far"}
     total = sum(part["count"] * part["value"] for part in places.values())
     assert total == pytest.approx(nats.sum())
-    far = places[FAR]
-    for scope, count, value in (
-        ("all", len(nats), total),
-        (FAR, far["count"], far["count"] * far["value"]),
-    ):
+    far = places[FAR]["count"]
+    for scope, count, value in (("all", len(nats), total), (FAR, far, far * places[FAR]["value"])):
         own = [row for row in rows if row.get("scope") == scope]
         assert sum(row["count"] for row in own) == count
         assert sum(row["value"] for row in own) == pytest.approx(value)

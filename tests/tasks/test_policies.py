@@ -1,7 +1,5 @@
 """What a memory keeps, each policy against a plain version that walks through the past."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -62,12 +60,10 @@ def plain(name: str, past: Past, budget: int) -> list[int]:
     elif name == "slots":
         chosen = [p for p in range(n) if past.tokens[p] not in past.tokens[p + 1 :]]
     elif name == "surprising":
-        chosen = sorted(range(n), key=lambda p: -past.nats[p])[:budget]
-        return sorted(chosen)
+        return sorted(sorted(range(n), key=lambda p: -past.nats[p])[:budget])
     elif name == "rare":
         counts = Counter(past.tokens.tolist())
-        chosen = sorted(range(n), key=lambda p: (counts[int(past.tokens[p])], -p))[:budget]
-        return sorted(chosen)
+        return sorted(sorted(range(n), key=lambda p: (counts[int(past.tokens[p])], -p))[:budget])
     else:
         chosen, seen = [], set[int]()
         for places in sorted(ended(past).values(), key=lambda places: -places[-1]):
@@ -95,13 +91,11 @@ def test_nothing_after_a_place_changes_what_is_kept_before_it(layer: str, upto: 
     """Another future, labels included, in which a mention goes on or another one begins."""
     text = tiny_corpus(1, seed=3, shortest=60, longest=61)
     other = tiny_corpus(1, seed=4, shortest=60, longest=61)
-    mixed = replace(
-        text,
-        **{
-            name: np.concatenate([getattr(text, name)[:upto], getattr(other, name)[upto:]])
-            for name in ("tokens", "gold", "mentions")
-        },
-    )
+    columns = {
+        name: np.concatenate([getattr(text, name)[:upto], getattr(other, name)[upto:]])
+        for name in ("tokens", "gold", "mentions")
+    }
+    mixed = replace(text, **columns)
     nats = np.random.default_rng(1).random(len(text.tokens))
     pasts = [describe(give(one, layer), 0, nats).before(upto) for one in (text, mixed)]
     for policy in POLICIES.values():
@@ -114,7 +108,6 @@ def test_random_spans_and_nouns_have_places_of_their_own() -> None:
     nats = np.zeros(int(text.offsets[1]))
     drawn = give(text, "random", 5)
     past = describe(drawn, 0, nats)
-    assert drawn.given is not None
     where = np.flatnonzero(drawn.given[text.document(0)] > 0)
     np.testing.assert_array_equal(np.flatnonzero(past.spans >= 0), where)
     assert set(where) != set(np.flatnonzero(text.mentions[text.document(0)] >= 0))

@@ -1,7 +1,5 @@
 """Losses by the place of a token, against sums in plain Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tiny import tiny_corpus

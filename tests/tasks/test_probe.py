@@ -1,15 +1,10 @@
-"""The attention probe: questions and baselines against hand-counted examples and loops over
-mentions, heads against loops over the matrices that models give themselves.
-"""
-
-from __future__ import annotations
+"""The attention probe against loops over mentions and the models' own matrices."""
 
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -85,9 +80,7 @@ STORY = write(
 
 
 def test_baselines_of_a_story_counted_by_hand():
-    """ "Ann": the nearest mention is the dog (wrong), the same word is right, one of two at random.
-    "it": nearest is Ann, no same word.
-    """
+    """Of "Ann" the nearest mention is wrong, the same word right; of "it" there is no same word."""
     questions = ask([STORY], align(STORY), GROUPS, window=99)
     assert (len(questions.names), questions.mentions, questions.later) == (1, 4, 2)
     assert questions.table.group.tolist() == [1, 2]
@@ -110,36 +103,21 @@ def test_heads_groups_and_tokens_of_mentions():
 
 def test_without_tags_the_last_word_is_the_head():
     story = write("the old dog ran . it", [(0, 3, 1), (5, 6, 1)])
-    assert [(p.word, p.group) for p in find_places([story], align(story), GROUPS)] == [
-        ("dog", -1),
-        ("it", -1),
-    ]
+    places = find_places([story], align(story), GROUPS)
+    assert [(p.word, p.group) for p in places] == [("dog", -1), ("it", -1)]
 
 
 def find_plainly(documents, corpus, window):
-    """(document, asking mention, candidates, which are right) of every question, by loops; mentions
-    as spans of probed tokens.
-    """
+    """(document, asking mention, candidates, which are right) of every question, by loops."""
     found = []
     for d in range(len(corpus)):
         offset = int(corpus.offsets[d])
         mine = [p for p in find_places(documents, corpus, GROUPS) if p.document == d]
         for mention in mine:
-
-            def window_of(token: int, offset: int = offset) -> int:
-                return (token - offset) // window
-
-            def whole(p: Any, window_of: Any = window_of) -> bool:
-                return window_of(p.start) == window_of(p.end - 1)
-
-            earlier = [
-                p
-                for p in mine
-                if p.end <= mention.start
-                and whole(p)
-                and window_of(p.start) == window_of(mention.start)
-            ]
-            if whole(mention) and any(p.entity == mention.entity for p in earlier):
+            own = (mention.start - offset) // window
+            begin, end = offset + own * window, offset + (own + 1) * window
+            earlier = [p for p in mine if begin <= p.start and p.end <= mention.start]
+            if mention.end <= end and any(p.entity == mention.entity for p in earlier):
                 found.append((mention, earlier, [p.entity == mention.entity for p in earlier]))
     return found
 
@@ -156,19 +134,13 @@ def test_questions_equal_loops_over_mentions(documents, corpus, window):
     assert questions.table.candidates.tolist() == [len(earlier) for _, earlier, _ in expected]
     np.testing.assert_allclose(questions.table.chance, [np.mean(right) for *_, right in expected])
     np.testing.assert_array_equal(questions.table.nearest, [right[-1] for *_, right in expected])
-    alike = [
-        [i for i, p in enumerate(earlier) if p.word == mention.word]
-        for mention, earlier, _ in expected
-    ]
-    same_head = [
-        right[places[-1] if places else -1]
-        for places, (*_, right) in zip(alike, expected, strict=True)
-    ]
+    same_head = []
+    for mention, earlier, right in expected:
+        alike = [i for i, p in enumerate(earlier) if p.word == mention.word]
+        same_head.append(right[alike[-1] if alike else -1])
     np.testing.assert_array_equal(questions.table.same_head, same_head)
-    asked = [(first, w) for first, w in questions.windows.items()]
-    assert [int(first + q) for first, w in asked for q in w.queries] == [
-        mention.end - 1 for mention, *_ in expected
-    ]
+    queries = [int(first + q) for first, w in questions.windows.items() for q in w.queries]
+    assert queries == [mention.end - 1 for mention, *_ in expected]
 
 
 @pytest.mark.parametrize("mentions", [[], [(0, 1, 1)], [(0, 1, 1), (1, 2, 2)]])
@@ -210,9 +182,8 @@ def read_plainly(model, corpus, entities: bool):
             tokens = torch.from_numpy(corpus.tokens[first:last].astype(np.int64))[None]
             ids = torch.from_numpy(corpus.given[first:last].astype(np.int64))[None]
             given = {"entity_ids": ids, "memory": memory} if entities else {}
-            out = model.module.transformer(
-                input_ids=tokens, output_attentions=True, use_cache=False, **given
-            )
+            given |= {"output_attentions": True, "use_cache": False}
+            out = model.module.transformer(tokens, **given)
             matrices = {"self": torch.stack([w[0] for w in out.attentions]).numpy()}
             if entities and ids.any():
                 matrices["entity"] = torch.stack([w[0] for w in out.cross_attentions]).numpy()
@@ -226,23 +197,16 @@ def choose_plainly(matrix: np.ndarray, first: int, mentions) -> list[float]:
     for i, mention in enumerate(mentions):
         if not any(other.entity == mention.entity for other in mentions[:i]):
             continue
-        row = matrix[mention.end - 1 - first]
-        weights = [
-            sum(float(row[token - first]) for token in range(p.start, p.end)) for p in mentions[:i]
-        ]
-        top = [
-            p
-            for p, weight in zip(mentions, weights, strict=False)
-            if weight >= max(weights) * (1 - 1e-6)
-        ]
+        row = matrix[mention.end - 1 - first].astype(float)
+        weights = [row[p.start - first : p.end - first].sum() for p in mentions[:i]]
+        least = max(weights) * (1 - 1e-6)
+        top = [p for p, weight in zip(mentions, weights, strict=False) if weight >= least]
         answers.append(sum(p.entity == mention.entity for p in top) / len(top))
     return answers
 
 
 def score_plainly(model, documents, corpus, entities, other=None):
-    """{attention: [L, H, Q]}, windows in reading order; ``other`` gives another matrix [L, H, T,
-    T] for a window's.
-    """
+    """{attention: [L, H, Q]} in reading order; ``other`` gives another matrix for a window's."""
     places = list(find_places(documents, corpus, GROUPS))
     found: dict[str, list[np.ndarray]] = {}
     for d, first, matrices in read_plainly(model, corpus, entities):
@@ -250,10 +214,8 @@ def score_plainly(model, documents, corpus, entities, other=None):
             p for p in places if p.document == d and first <= p.start and p.end <= first + WINDOW
         ]
         for name, matrix in matrices.items():
-            matrix = matrix if other is None else other[name](matrix.shape[-1])
-            answers = [
-                [choose_plainly(head, first, mentions) for head in layer] for layer in matrix
-            ]
+            shown = matrix if other is None else other[name](matrix.shape[-1])
+            answers = [[choose_plainly(head, first, mentions) for head in one] for one in shown]
             found.setdefault(name, []).append(np.array(answers).reshape(*matrix.shape[:2], -1))
     return {name: np.concatenate(parts, -1) for name, parts in found.items()}
 
@@ -263,20 +225,15 @@ def test_answers_equal_loops_over_the_models_own_matrices(request, documents, co
     model = request.getfixturevalue(kind)
     questions = ask(documents, corpus, GROUPS, window=WINDOW)
     found = score_heads(model, corpus, questions, window=WINDOW, batch=3)
-    assert set(found) == (
-        {("self", "off")} if kind == "gpt2" else {("self", "off"), ("self", "on"), ("entity", "on")}
-    )
-    for entities in dict.fromkeys(entities for _, entities in found):
-        for attention, expected in score_plainly(
-            model, documents, corpus, entities == "on"
-        ).items():
-            np.testing.assert_allclose(found[attention, entities].credits, expected, atol=1e-6)
+    more = {("self", "on"), ("entity", "on")} if kind == "gpt2e" else set()
+    assert set(found) == {("self", "off"), *more}
+    for given in {given for _, given in found}:
+        for attention, expected in score_plainly(model, documents, corpus, given == "on").items():
+            np.testing.assert_allclose(found[attention, given].credits, expected, atol=1e-6)
     assert all(scores.by_distance is None for scores in found.values())
 
 
-def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones(
-    documents, corpus, gpt2e
-):
+def test_a_model_reads_the_given_labels_and_is_asked_by_the_gold_ones(documents, corpus, gpt2e):
     given = give(corpus, "shuffled", seed=1)
     assert (given.given != corpus.gold).any()
     questions = ask(documents, given, GROUPS, window=WINDOW)
@@ -286,9 +243,7 @@ def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones
         np.testing.assert_allclose(found[attention, "on"].credits, expected[attention], atol=1e-6)
 
 
-def test_the_profile_is_the_mean_weight_at_each_distance_from_the_asking_tokens(
-    documents, corpus, gpt2
-):
+def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(documents, corpus, gpt2):
     questions = ask(documents, corpus, GROUPS, window=WINDOW)
     profile = score_heads(gpt2, corpus, questions, window=WINDOW, batch=2)["self", "off"].profile
     seen: dict[int, list[np.ndarray]] = {}
@@ -296,23 +251,16 @@ def test_the_profile_is_the_mean_weight_at_each_distance_from_the_asking_tokens(
         for query in questions.windows[first].queries if first in questions.windows else ():
             for key in range(query + 1):
                 seen.setdefault(int(query - key), []).append(matrices["self"][:, :, query, key])
-    expected = np.stack(
-        [np.mean(seen[d], axis=0) if d in seen else np.zeros((2, 2)) for d in range(WINDOW)], -1
-    )
+    none = np.zeros((1, 2, 2))
+    expected = np.stack([np.mean(seen.get(d, none), axis=0) for d in range(WINDOW)], -1)
     np.testing.assert_allclose(profile, expected, atol=1e-6)
 
 
 def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(documents, corpus, gpt2):
     questions = ask(documents, corpus, GROUPS, window=WINDOW)
     profile = np.random.default_rng(0).random((2, 2, WINDOW))
-    found = score_heads(
-        gpt2,
-        corpus,
-        questions,
-        window=WINDOW,
-        batch=4,
-        profiles={("self", "off"): profile},
-    )
+    given = {"window": WINDOW, "batch": 4, "profiles": {("self", "off"): profile}}
+    found = score_heads(gpt2, corpus, questions, **given)
 
     def spread(size: int) -> np.ndarray:
         apart = np.subtract.outer(np.arange(size), np.arange(size))
@@ -330,9 +278,7 @@ def shape_of(layers: int, heads: int) -> SimpleNamespace:
 def test_equal_weights_are_spread_evenly(documents, corpus):
     """Where entity attention sees no label: over mentions, by how many tokens they have."""
     questions = ask(documents, corpus, GROUPS, window=WINDOW)
-    even, scores = (
-        HeadScores(shape_of(layers=1, heads=2), questions, window=WINDOW) for _ in range(2)
-    )
+    even, scores = (HeadScores(shape_of(1, 2), questions, window=WINDOW) for _ in range(2))
     for first in questions.windows:
         scores.see(0, None, np.array([first]))
         even.see(0, torch.full((1, 2, WINDOW, WINDOW), 0.1), np.array([first]))
@@ -353,12 +299,9 @@ def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(documents, co
     hooks = [len(block.attn._forward_hooks) for block in gpt2.module.transformer.h]
     broken = deepcopy(gpt2)
     broken.module.transformer.h[1].attn.c_attn.weight.data.fill_(float("nan"))
-    for model in (gpt2, broken):
-        with (
-            nullcontext()
-            if model is gpt2
-            else pytest.raises(ValueError, match="layer 2 is not finite")
-        ):
+    refused = pytest.raises(ValueError, match="layer 2 is not finite")
+    for model, end in ((gpt2, nullcontext()), (broken, refused)):
+        with end:
             score_heads(model, corpus, questions, window=WINDOW, batch=3)
         assert [len(block.attn._forward_hooks) for block in model.module.transformer.h] == hooks
 
@@ -366,8 +309,6 @@ def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(documents, co
 def test_a_model_that_gives_no_weights_is_refused(gpt2):
     fused = deepcopy(gpt2)
     fused.module.set_attn_implementation("sdpa")
-    with (
-        watch(fused, "self"),
-        pytest.raises(ValueError, match="set the model's attention to eager"),
-    ):
+    refused = pytest.raises(ValueError, match="set the model's attention to eager")
+    with watch(fused, "self"), refused:
         fused.module(torch.zeros(1, 4, dtype=torch.int64))

@@ -1,7 +1,5 @@
 """Pseudo-perplexity against a plain loop over transformers' own model, one token at a time."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 
@@ -15,10 +13,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import mention_distances
-from entity_transformers.tasks.pseudo_perplexity import (
-    hidden_rows,
-    score_hidden,
-)
+from entity_transformers.tasks.pseudo_perplexity import hidden_rows, score_hidden
 
 
 @pytest.fixture(scope="module")
@@ -89,24 +84,16 @@ def test_sums_are_those_of_the_tokens(corpus: AlignedCorpus) -> None:
     rows = list(hidden_rows(corpus, {"off": nll}))
     assert all(row["measure"].startswith("pseudo_") for row in rows)
     distances, text = mention_distances(corpus), corpus.words >= 0
-    for name, where in (
-        (None, text),
-        ("outside", text & (corpus.mentions < 0)),
-        ("first", text & (distances == 0)),
-        ("later", text & (distances > 0)),
-    ):
+    classes = {None: text, "outside": text & (corpus.mentions < 0)}
+    classes |= {"first": text & (distances == 0), "later": text & (distances > 0)}
+    for name, where in classes.items():
         own = [row for row in rows if "unit" not in row and row["class"] == name]
         found = {row["measure"]: row["value"] for row in own}
         assert {row["count"] for row in own} == {where.sum()} != {0}
-        loss = math.fsum(nll[where].tolist()) / where.sum()
-        assert found == pytest.approx(
-            {
-                "pseudo_nll": loss * where.sum(),
-                "pseudo_loss": loss,
-                "pseudo_perplexity": math.exp(loss),
-            },
-            rel=1e-9,
-        )
+        total = math.fsum(nll[where].tolist())
+        loss = total / where.sum()
+        expected = {"nll": total, "loss": loss, "perplexity": math.exp(loss)}
+        assert found == pytest.approx({f"pseudo_{k}": v for k, v in expected.items()}, rel=1e-9)
     units = [row for row in rows if "unit" in row]
     for row, (start, end) in zip(units, pairwise(corpus.offsets), strict=True):
         assert row["count"] == end - start - 1

@@ -1,7 +1,5 @@
 """The same text with other names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -36,9 +34,8 @@ def test_names_change_alike_and_nothing_else_does(corpus: AlignedCorpus) -> None
     assert not changed[~inside].any()
     for d in range(2):
         own = corpus.document(d)
-        before, after = (
-            TOKENIZER.decode(one.tokens[own][1:].tolist()).split() for one in (corpus, found)
-        )
+        texts = (TOKENIZER.decode(one.tokens[own][1:].tolist()) for one in (corpus, found))
+        before, after = map(str.split, texts)
         pairs = dict(zip(before, after, strict=True))
         assert [pairs[word] for word in before] == after
         kept = [word for word, new in pairs.items() if word == new]

@@ -1,6 +1,7 @@
 """SetLM: against its equations token by token, sums over all texts, what may be known when."""
 
-from __future__ import annotations
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,12 +44,8 @@ def entities_of(text: ReadText) -> list[int]:
     return corpus.gold[corpus.document(int(text.name[1]))][1:].tolist()
 
 
-def retell(
-    model: LanguageModel, decider: SetLM, text: ReadText
-) -> tuple[list[float], list[float], list[int]]:
-    """The module's equations, one token after the other: log p of the word told its decision, log p
-    of the decision, the likeliest candidate.
-    """
+def retell(model: LanguageModel, decider: SetLM, text: ReadText) -> tuple[list[Any], ...]:
+    """The equations token by token: log p of word and decision, the likeliest candidate."""
     before = normalise(text.states)
     entities: dict[int, torch.Tensor] = {}
     words, decisions, likeliest = [], [], []
@@ -66,10 +63,8 @@ def retell(
         likeliest.append(largest)
         state = text.states[t]
         if entity:
-            hidden = torch.cat([before[t], torch.as_tensor(mixed)])
-            state = state + decider.out.weight @ torch.tanh(
-                decider.mix.weight @ hidden + decider.mix.bias
-            )
+            inner = decider.mix.weight @ torch.cat([before[t], mixed]) + decider.mix.bias
+            state = state + decider.out.weight @ torch.tanh(inner)
             entities[entity] = before[t]
         logits = (model.output_weight @ state).log_softmax(0)
         words.append(float(logits[int(text.tokens[t])]))
@@ -140,11 +135,8 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
             if named > none:
                 chosen = 1 + int(chances[1:].argmax())
                 changed += chosen > 1
-                vectors = (
-                    [*vectors, before[t]]
-                    if chosen == 1
-                    else [before[t] if i == chosen else vector for i, vector in enumerate(vectors)]
-                )
+                place = chosen if chosen > 1 else len(vectors)  # 1 is a new one
+                vectors = [*vectors[:place], before[t], *vectors[place + 1 :]]
         np.testing.assert_allclose(score_alone(model, decider, text), expected, rtol=1e-4)
         sizes.append(len(vectors))
     assert max(sizes) > 3
@@ -169,9 +161,7 @@ def test_sets_hold_each_entitys_latest_token(entity: list[int]) -> None:
 def test_it_learns() -> None:
     model, texts = read(documents=6)
 
-    def make() -> SetLM:
-        return SetLM(model.width)
-
+    make = partial(SetLM, model.width)
     decider, _ = learn(model, texts[:4], texts[4:5], 60, (1e-2,), 1, make, SetLM.nats, "SetLM")
     torch.manual_seed(1)
     told = [[score_told(model, one, text) for text in texts[:4]] for one in (make(), decider)]

@@ -1,7 +1,5 @@
 """Text as memory against a loop over transformers' model, one window at a time."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np
@@ -53,9 +51,7 @@ def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
 
 def test_without_a_memory_windows_are_those_of_a_study() -> None:
     plans = list(plan_memory(12, 5, 3, keep_nothing))
-    assert [plan.places.tolist() for plan in plans] == [
-        [0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [6, 7, 8, 9, 10],
-    ]  # fmt: skip
+    assert [plan.places.tolist() for plan in plans] == [[*range(i, i + 5)] for i in (0, 3, 6)]
     assert [plan.new for plan in plans] == [5, 3, 3]
 
 
@@ -79,9 +75,8 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
             assert loss["count"] == sum(r["count"] for r in units) == count
             total = sum(r["value"] for r in units)
             assert loss["value"] == pytest.approx(total / count if count else None)
-    [plain] = [
-        r for r in rows if (r["policy"], r.get("part"), r["measure"]) == ("none", "all", "loss")
-    ]
+    place = ("none", "all", "loss")
+    [plain] = [r for r in rows if (r["policy"], r.get("part"), r["measure"]) == place]
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
     assert plain["value"] == pytest.approx(nll[parts["all"]].mean(), rel=1e-5)
 

@@ -1,7 +1,5 @@
 """NT-ASGD: when averaging begins, what is averaged, validated and saved; resuming to the bit."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 bfloat16; and the modes of torch.compile.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

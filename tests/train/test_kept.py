@@ -2,8 +2,6 @@
 its entities by name in a dict.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

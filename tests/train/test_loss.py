@@ -1,7 +1,5 @@
 """The summed loss and its gradients against torch's cross-entropy and autograd."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """transformers' Trainer, and PEFT in it, against this package's own loop on the same windows."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 windows, bad losses.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal

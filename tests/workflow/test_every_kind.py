@@ -2,8 +2,6 @@
 and what it can't is a dash with its reason.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

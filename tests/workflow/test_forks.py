@@ -1,7 +1,5 @@
 """workflow/forks.py: a forked command does what a process of its own does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

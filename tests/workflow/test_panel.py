@@ -1,7 +1,5 @@
 """The panel of a run: what it knows of the jobs, what it says where there is no terminal."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

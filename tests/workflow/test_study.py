@@ -2,8 +2,6 @@
 cause, and what a change, a signal, damage or another version asks for is made, and no more.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Entity attention behind the blocks of other architectures, from tiny random checkpoints."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

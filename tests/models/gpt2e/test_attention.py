@@ -2,8 +2,6 @@
 at a time.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

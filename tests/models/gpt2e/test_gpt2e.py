@@ -2,8 +2,6 @@
 arrangements.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import subprocess

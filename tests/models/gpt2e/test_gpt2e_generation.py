@@ -1,7 +1,5 @@
 """The cache and `generate` against full forward passes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

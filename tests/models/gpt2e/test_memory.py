@@ -1,7 +1,5 @@
 """The entity memory against loops over documents and tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -2,8 +2,6 @@
 each one computes by itself.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any

@@ -2,8 +2,6 @@
 found again where it has a low rank.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from typing import Any

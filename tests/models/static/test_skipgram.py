@@ -2,8 +2,6 @@
 fastText's words from n-grams against floret.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,18 +1,11 @@
 """Static vectors as they are kept: looked up, saved, read by gensim, and what is wrong told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from entity_transformers.models.static.vectors import (
-    SubwordVectors,
-    WordVectors,
-    count_words,
-    load,
-)
+from entity_transformers.models.static.vectors import SubwordVectors, WordVectors, count_words, load
 
 WORDS = ("the", "Zoë", "-LRB-", "…", "of")
 KINDS = ("word2vec", "fasttext", "glove")
