@@ -29,15 +29,10 @@ pytestmark = pytest.mark.skipif(
 )
 NEURAL = [name for name, kind in KINDS.items() if "windows" in kind.can]
 SWITCHES: list[dict[str, Any]] = [
-    {},
-    {"entity_values": "both"},
-    {"entity_values": "entity", "memory_write": "mean"},
-    {"entity_gate": "zero", "entity_layer_norm": True},
-    {"memory_gradient_windows": 2},
-    {"memory_life": "epochs"},
-    {"gradient_checkpointing": True},
-    {"accumulation": 2},
-]
+    {}, {"entity_values": "both"}, {"entity_values": "entity", "memory_write": "mean"},
+    {"entity_gate": "zero", "entity_layer_norm": True}, {"memory_gradient_windows": 2},
+    {"memory_life": "epochs"}, {"gradient_checkpointing": True}, {"accumulation": 2},
+]  # fmt: skip
 CLOSE = {"rtol": 1e-3, "atol": 1e-5}
 
 
@@ -87,9 +82,7 @@ def test_every_token_gets_its_nats(kind: str, split: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "kind", [name for name in NEURAL if tiny_model(name).objective != "causal"]
-)
+@pytest.mark.parametrize("kind", [one for one in NEURAL if tiny_model(one).objective != "causal"])
 def test_an_objective_of_its_own_is_that_of_the_cpu(kind: str) -> None:
     entry, model = tiny_entry(kind), lively_model(kind)
     corpus = give(tiny_corpus(9, seed=3, split="dev"), entry.labels, 1)
@@ -138,9 +131,7 @@ def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
     for training in (one, half):
         for _ in range(5):
             training.train_step()
-    assert half.progress.take_train_loss() == pytest.approx(
-        one.progress.take_train_loss(), rel=0.02
-    )
+    assert half.progress.take_train_loss() == pytest.approx(one.progress.take_train_loss(), 0.02)
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="compiling for the CPU is tested elsewhere")
@@ -148,10 +139,8 @@ def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
 def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
     how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6}
-    eager, compiled = (
-        make_training(tmp_path / "a", device=DEVICE, **how),
-        make_training(tmp_path / "b", device=DEVICE, compile=mode, **how),
-    )
+    eager = make_training(tmp_path / "a", device=DEVICE, **how)
+    compiled = make_training(tmp_path / "b", device=DEVICE, compile=mode, **how)
     for training in (eager, compiled):
         for _ in range(6):
             training.train_step()
@@ -164,13 +153,9 @@ def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
 def test_flex_is_as_the_mask(kind: str, compile: str, tmp_path: Path) -> None:
     """In documents that begin within windows: weights after six steps, in windows of 128."""
     how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6, "window": 128, "heads": 1}
-    corpus = tiny_corpus(40, seed=3)
-    masked, flex = (
-        make_training(tmp_path / "a", device=DEVICE, corpus=corpus, **how),
-        make_training(
-            tmp_path / "b", device=DEVICE, corpus=corpus, attention="flex", compile=compile, **how
-        ),
-    )
+    how |= {"device": DEVICE, "corpus": tiny_corpus(40, seed=3)}
+    masked = make_training(tmp_path / "a", **how)
+    flex = make_training(tmp_path / "b", attention="flex", compile=compile, **how)
     for training in (masked, flex):
         assert any(training.plan[step].packed for step in range(6))
         for _ in range(6):

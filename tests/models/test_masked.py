@@ -1,6 +1,4 @@
-"""BERT against transformers' own loss; what it shares with ELECTRA: hidden tokens against their
-rates, whom a token sees, draws, the held-out loss.
-"""
+"""BERT against transformers' own loss, and what it shares with ELECTRA."""
 
 import math
 from itertools import pairwise
@@ -17,12 +15,11 @@ from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, ti
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
 
-from entity_transformers import EntityMemory, add_entity_attention, kinds
+from entity_transformers import EntityMemory, add_entity_attention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.bert import choose, corrupt, see
-from entity_transformers.models.registry import load_model
 from entity_transformers.tasks.held_out import mean_objective, measure_held_out
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.streams import show_window
@@ -58,9 +55,7 @@ def test_a_row_of_little_text_or_none_has_what_there_is() -> None:
 
 
 def test_every_place_is_chosen_as_often_as_another() -> None:
-    """Of 20 places 3, 20,000 times: each within five standard errors of 0.15, each pair of
-    neighbours of 3/20 2/19.
-    """
+    """Of 20 places 3, 20,000 times; so is each pair of neighbours: within five standard errors."""
     rows = 20_000
     chosen = choose(np.ones((rows, 20), bool), 0.15, np.random.default_rng(3))
     pairs = chosen & np.roll(chosen, 1, axis=1)
@@ -98,20 +93,12 @@ def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: An
     lengths = data.draw(st.lists(st.integers(1, length + more), min_size=rows, max_size=rows))
     window = length + more
     tokens = torch.zeros(rows, window, dtype=torch.int64)
-    begins = torch.tensor(
-        data.draw(
-            st.lists(
-                st.lists(st.booleans(), min_size=window, max_size=window),
-                min_size=rows,
-                max_size=rows,
-            )
-        )
-    )
+    row = st.lists(st.booleans(), min_size=window, max_size=window)
+    begins = torch.tensor(data.draw(st.lists(row, min_size=rows, max_size=rows)))
     begins[:, 0] = True
     places = torch.arange(window)
     positions = places - torch.where(begins, places, 0).cummax(1).values
     found = see(Batch(tokens, positions=positions, lengths=torch.tensor(lengths)))
-    assert found is not None
     for row in range(rows):
         documents = begins[row].cumsum(0).tolist()
         for i in range(window):
@@ -259,11 +246,3 @@ def test_the_held_out_loss_is_with_the_labels_that_are_given() -> None:
     on, off = (measure_held_out(model, give(dev, layer), params) for layer in ("gold", "none"))
     assert abs(on - off) > 0.01
     assert measure_held_out(model, give(dev, "gold"), params) == on
-
-
-def test_a_bert_without_entity_attention_is_refused(tmp_path: Path) -> None:
-    tiny_model("bert").save(tmp_path)
-    with pytest.raises(ValueError, match="a model without entity attention: name another folder"):
-        load_model(tmp_path, kinds.KINDS["berte"])
-    with pytest.raises(ValueError, match="a model without entity attention"):
-        tiny_model("berte", initial_weights=str(tmp_path))
