@@ -43,14 +43,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_processes(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/helpers/processes.py"), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=HANGING,
-        env=os.environ | PROCESSES,
-    )
+    command = [sys.executable, str(ROOT / "tests/helpers/processes.py"), str(folder)]
+    how = {"capture_output": True, "text": True, "timeout": HANGING, "env": os.environ | PROCESSES}
+    done = subprocess.run(command, check=False, **how)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Traceback" not in done.stderr, done.stderr[-3000:]
 
@@ -67,9 +62,7 @@ def losses(folder: Path) -> np.ndarray:
 
 
 def assert_same_run(one: Path, two: Path, step: int, resumed: bool = False) -> None:
-    """The same first gradients, curve, last weights and memories within the tolerances; a resumed
-    run has no first gradients.
-    """
+    """The same first gradients (a resumed run has none), curve, last weights and memories."""
     assert end(one) == end(two) == {"end": "finished", "step": step}
     np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=TOLERANCE["loss"])
     tensors = [load_file(folder / "0.safetensors") for folder in (one, two)]
@@ -98,9 +91,7 @@ def test_killed_and_resumed_processes_end_in_the_same_bytes(runs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_stops_both_at_the_same_step_and_one_that_dies_ends_the_other(
-    runs: Path,
-) -> None:
+def test_a_signal_to_one_stops_both_at_the_same_step_and_one_that_dies_ends_the_other(runs):
     for rank, told in enumerate(("another process", "signal 15")):
         ended = end(runs / "signalled", rank)["end"]
         assert ended.startswith(f"TrainingStopped: {told}: saved at step 7 of 20")
@@ -122,9 +113,7 @@ def test_streams_that_do_not_divide_are_refused(tmp_path: Path) -> None:
 
 
 class Alone:
-    """Stands for accelerate where nobody else is there: counts passes whose gradients stay in this
-    process.
-    """
+    """Stands for accelerate: counts passes whose gradients stay in this process."""
 
     def __init__(self) -> None:
         self.device, self.held_back = torch.device("cpu"), 0
@@ -139,9 +128,8 @@ class Alone:
 
 def test_gradients_are_exchanged_once_a_step(tmp_path: Path) -> None:
     alone: Any = Alone()
-    training = make_training(
-        tmp_path, world=World(1, 2, "cpu", alone), documents_per_step=8, accumulation=4
-    )
+    world = World(1, 2, "cpu", alone)
+    training = make_training(tmp_path, world=world, documents_per_step=8, accumulation=4)
     for step in range(1, 3):
         training.train_step()
         assert alone.held_back == 3 * step
@@ -188,9 +176,8 @@ def training(folder: Path) -> list[str]:
 @contextlib.contextmanager
 def begun(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A training in several processes, once it has made a step."""
-    with subprocess.Popen(
-        command, cwd=folder, env=os.environ | PROCESSES, text=True, stderr=subprocess.PIPE
-    ) as running:
+    how = {"cwd": folder, "env": os.environ | PROCESSES, "text": True}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, **how) as running:
         deadline = time.monotonic() + HANGING
         while not list(folder.glob("work/lm/*/curve.csv")) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -1,6 +1,4 @@
-"""The training loop: its gradient by brute force, resuming to the bit, accumulation, memory across
-windows, bad losses.
-"""
+"""The training loop: its gradient by brute force, signals, bad losses, memory, the schedule."""
 
 import math
 import os
@@ -25,9 +23,7 @@ from entity_transformers.train.loop import (
 )
 
 
-def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(
-    tmp_path: Path,
-) -> None:
+def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(tmp_path):
     both = make_training(tmp_path, dropout=0.0, documents_per_step=4)
     expected: dict[str, Tensor] = {}
     window = both.plan[0]
@@ -48,14 +44,17 @@ def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_a
 
 
 def test_the_best_weights_come_back(tmp_path: Path) -> None:
-    training = make_training(
-        tmp_path, final_weights="best", learning_rate=0.02, schedule="constant", steps=60
-    )
-    progress = training.run()
+    training, seen = make_training(tmp_path, final_weights="best", steps=15), {}
+
+    def validate(model: Any, labels: bool) -> float:
+        seen[training.progress.step] = weights(training).clone()
+        return 1.0 + abs(10 - training.progress.step)
+
+    training.validate = validate
+    assert training.run().best_step == 10
     training.load_final_weights()
-    assert progress.best_step is not None
-    assert progress.best_step < 60
-    assert training._validate(labels=True) == progress.best_dev_loss
+    assert torch.equal(weights(training), seen[10])
+    assert not torch.equal(seen[10], seen[15])
 
 
 def test_a_run_goes_on_with_the_best_weights_so_far(tmp_path: Path) -> None:
@@ -95,9 +94,7 @@ def test_a_signal_or_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_names_step_documents_and_remedy(
-    tmp_path: Path, value: float
-) -> None:
+def test_a_loss_that_is_not_finite_names_step_documents_and_remedy(tmp_path, value):
     training = make_training(tmp_path / "1")
     training.validate = lambda model, labels: 1.0 if labels else value
     message = rf"step 5: held-out loss {value} with entities off: lower lm.learning_rate or set lm"
@@ -130,32 +127,26 @@ CPU_MEMORY = RuntimeError(
 )
 
 
-@pytest.mark.parametrize(
-    "error", [CPU_MEMORY, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()]
-)
-def test_out_of_memory_names_what_would_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+@pytest.mark.parametrize("error", [CPU_MEMORY, torch.OutOfMemoryError("CUDA out"), MemoryError()])
+def test_out_of_memory_names_what_would_fit(tmp_path, monkeypatch, error):
     training = make_training(tmp_path, documents_per_step=6, accumulation=2)
 
     def fail(*given: Any) -> None:
         raise error
 
     monkeypatch.setattr("entity_transformers.train.streams.compute_loss", fail)
-    with pytest.raises(
-        TrainingError, match=r"^3 windows of 8 tokens do not fit cpu: raise lm\.accumulation, set"
-    ):
+    told = r"^3 windows of 8 tokens do not fit cpu: raise lm\.accumulation, set"
+    with pytest.raises(TrainingError, match=told):
         training.run()
     monkeypatch.undo()
-    for place, message in (
-        ("optimizer.step", "AdamW's states do not fit cpu"),
-        ("validate", "the windows of a validation do not fit cpu"),
-    ):
-        training = make_training(tmp_path / place, steps=1, warmup_steps=0)
-        target = training if place == "validate" else training.optimizer
-        setattr(target, place.split(".")[-1], fail)
-        with pytest.raises(TrainingError, match=message):
-            training.run()
+    training = make_training(tmp_path / "step", steps=1, warmup_steps=0)
+    training.optimizer.step = fail
+    with pytest.raises(TrainingError, match="AdamW's states do not fit cpu"):
+        training.run()
+    training = make_training(tmp_path / "validate", steps=1, warmup_steps=0)
+    training.validate = fail
+    with pytest.raises(TrainingError, match="the windows of a validation do not fit cpu"):
+        training.run()
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:
@@ -169,15 +160,9 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) ->
 
 def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_path: Path) -> None:
     """With k = 1 a step's loss in its second window depends on what the first one wrote."""
+    how: dict[str, Any] = {"dropout": 0.0, "entity_values": "both", "steps": 10}
     paper, kept = (
-        make_training(
-            tmp_path / str(k),
-            dropout=0.0,
-            entity_values="both",
-            memory_gradient_windows=k,
-            steps=10,
-        )
-        for k in (0, 1)
+        make_training(tmp_path / str(k), memory_gradient_windows=k, **how) for k in (0, 1)
     )
     assert (paper.windows_per_step, kept.windows_per_step) == (1, 2)
     joint = gradients(kept)
@@ -195,25 +180,19 @@ def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_pat
     "switches", [{}, {"entity_values": "both"}, {"entity_layer_norm": True, "entity_gate": "zero"}]
 )
 def test_a_matched_gpt2_weighs_as_much_as_its_gpt2e(width: int, switches: dict[str, Any]) -> None:
-    models = {
-        "gpt2e": {"kind": "gpt2e", **switches},
-        "wide": {"kind": "gpt2", "matched_to": "gpt2e"},
-    }
-    sample = tiny_params(width=width)
-    entries = [
-        resolve(name, models, sample.lm.model_dump(), sample.kinds, KINDS) for name in models
-    ]
-    gpt2e, wide = (
-        build_model(entry, VOCABULARY, 0, seed=1).count_parameters() for entry in entries
-    )
+    models = {"gpt2e": {"kind": "gpt2e"} | switches}
+    models["wide"] = {"kind": "gpt2", "matched_to": "gpt2e"}
+    sample, counts = tiny_params(width=width), []
+    for name in models:
+        entry = resolve(name, models, sample.lm.model_dump(), sample.kinds, KINDS)
+        counts.append(build_model(entry, VOCABULARY, 0, seed=1).count_parameters())
+    gpt2e, wide = counts
     assert abs(wide - gpt2e) <= SMALL["layers"] * (2 * width + 1) / 2 + 1
 
 
 def test_the_schedule_warms_up_and_falls() -> None:
     params = tiny_params(steps=100, warmup_steps=10, schedule="cosine", learning_rate=1.0).lm
-    assert learning_rate(0, params) == pytest.approx(0.1)
-    assert learning_rate(9, params) == pytest.approx(1.0)
-    assert learning_rate(55, params) == pytest.approx(0.5)
-    assert learning_rate(100, params) == pytest.approx(0.0)
+    rates = [learning_rate(step, params) for step in (0, 9, 55, 100)]
+    assert rates == pytest.approx([0.1, 1.0, 0.5, 0.0])
     constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5).lm
     assert {learning_rate(step, constant) for step in range(20)} == {2e-5}
