@@ -4,12 +4,14 @@ stays, and the plain LSTM without any of it.
 `test_fastai_agrees` runs where fastai is installed, which nothing else here needs.
 """
 
+import operator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tiny import AWD_RATES as RATES
 from tiny import SMALL, VOCABULARY, WIDTH, tiny_model
 from torch import Tensor, nn
 
@@ -19,13 +21,6 @@ from entity_transformers.models.base import Batch
 from entity_transformers.models.lstm import LSTM, Masks, Network
 
 ROWS, TOKENS, LAYERS, HIDDEN = 3, 7, 3, 20
-RATES = {
-    "weight_drop": 0.5,
-    "embedding_dropout": 0.1,
-    "input_dropout": 0.4,
-    "hidden_dropout": 0.25,
-    "output_dropout": 0.3,
-}
 EACH = [*({name: rate} for name, rate in RATES.items()), RATES]
 
 
@@ -71,8 +66,8 @@ def transcribe(
             if begins[row, t]:
                 state = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in state]
             x = weights["embeddings.weight"][token]
-            x = x if masks.words is None else x * masks.words[token]
-            x = x if masks.inputs is None else x * masks.inputs[row, 0]
+            x = masked(x, None if masks.words is None else masks.words[token])
+            x = masked(x, None if masks.inputs is None else masks.inputs[row, 0])
             for layer in range(len(state)):
                 w, u, b, d = (
                     weights[f"lstm.{name}_l{layer}"]
@@ -101,9 +96,7 @@ def transcribe(
 
 @pytest.mark.parametrize("rates", EACH, ids=lambda rates: "-".join(rates))
 @pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])
-def test_a_regularised_window_is_that_of_the_equations(
-    rates: dict[str, float], hidden: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_regularised_window_is_that_of_the_equations(rates, hidden, monkeypatch):
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
     network, tokens = make_network(rates, hidden), draw_tokens()
     model, masks = LSTM(network, 2.0, 1.0), draw(network)
@@ -121,7 +114,6 @@ def test_a_regularised_window_is_that_of_the_equations(
             torch.testing.assert_close(found[:, i, :size], expected, rtol=0, atol=1e-12)
             assert not found[:, i, size:].any()
     penalty = state.penalty
-    assert penalty is not None
     by_hand = penalise_by_hand(outputs, dropped, begins)
     torch.testing.assert_close(penalty.double(), by_hand, rtol=1e-6, atol=0)
     weigh = torch.randn(got.shape, dtype=torch.float64)
@@ -172,18 +164,15 @@ def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
         assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
 
 
-def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(monkeypatch):
     model, given = LSTM(make_network(RATES).float()), []
     own = lstm.call_dropped
-    monkeypatch.setattr(
-        lstm,
-        "call_dropped",
-        lambda layer, mask, inputs, start: (
-            given.append((mask, inputs)) or own(layer, mask, inputs, start)
-        ),
-    )
+
+    def keep(layer: Any, mask: Any, inputs: Tensor, start: Any) -> Any:
+        given.append((mask, inputs))
+        return own(layer, mask, inputs, start)
+
+    monkeypatch.setattr(lstm, "call_dropped", keep)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
     begins[1, 3] = True
     state = model.start(ROWS)
@@ -193,13 +182,10 @@ def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(
         _, state = model.encode(Batch(draw_tokens(seed), begins=begins), state.detach())
         assert len(given) == 2 * LAYERS  # before and after the document's begin
         weights = [mask for mask, _ in given]
-        assert all(
-            one is other for one, other in zip(weights[:LAYERS], weights[LAYERS:], strict=True)
-        )
+        assert all(map(operator.is_, weights[:LAYERS], weights[LAYERS:]))
         # what is zero at one token of a layer's inputs is zero at all of the row's
-        zeros = [
-            torch.cat([given[i][1], given[i + LAYERS][1]], dim=1) == 0 for i in range(1, LAYERS)
-        ]
+        inputs = [torch.cat([given[i][1], given[i + LAYERS][1]], 1) for i in range(1, LAYERS)]
+        zeros = [one == 0 for one in inputs]
         for zero in zeros:
             assert torch.equal(zero.all(1), zero.any(1))
             assert not torch.equal(zero[0], zero[1])  # each row has its own
@@ -262,22 +248,14 @@ def test_a_saved_one_comes_back_with_its_rates_and_an_older_one_without(tmp_path
 
 
 def test_fastai_agrees() -> None:
-    """Two windows in a row with the same seed, so the same masks: outputs, what is left of them by
-    output dropout, penalties and gradients.
-    """
+    """Two windows with the same masks: outputs with and without dropout, penalties, gradients."""
     awdlstm = pytest.importorskip("fastai.text.models.awdlstm")
     network = make_network(RATES).float()
     theirs = awdlstm.AWD_LSTM(
-        VOCABULARY,
-        WIDTH,
-        HIDDEN,
-        LAYERS,
-        pad_token=VOCABULARY - 1,
-        hidden_p=RATES["hidden_dropout"],
-        input_p=RATES["input_dropout"],
-        embed_p=RATES["embedding_dropout"],
-        weight_p=RATES["weight_drop"],
-    )
+        VOCABULARY, WIDTH, HIDDEN, LAYERS, pad_token=VOCABULARY - 1,
+        hidden_p=RATES["hidden_dropout"], input_p=RATES["input_dropout"],
+        embed_p=RATES["embedding_dropout"], weight_p=RATES["weight_drop"],
+    )  # fmt: skip
     output_dropout = awdlstm.RNNDropout(RATES["output_dropout"])
     pairs = {"embeddings.weight": theirs.encoder.weight}
     for i, rnn in enumerate(theirs.rnns):
@@ -304,16 +282,13 @@ def test_fastai_agrees() -> None:
         # the means of fastai's RNNRegularizer, that of TAR over one token less
         ar, tar = dropped.pow(2).mean(), (outputs[:, 1:] - outputs[:, :-1]).pow(2).mean()
         penalty = state.penalty
-        assert penalty is not None
         expected = 2 * ar + tar * (TOKENS - 1) / TOKENS
         torch.testing.assert_close(penalty / tokens.numel(), expected)
         weigh = torch.randn(dropped.shape)
+        sides = (seen[-1], penalty, own), (dropped, expected * tokens.numel(), pairs)
         found, wanted = (
             torch.autograd.grad((left * weigh).sum() + extra, [of[name] for name in pairs])
-            for left, extra, of in (
-                (seen[-1], penalty, own),
-                (dropped, expected * tokens.numel(), pairs),
-            )
+            for left, extra, of in sides
         )
         for one, other in zip(found, wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)

@@ -23,9 +23,7 @@ WINDOW, WIDTH = SMALL["window"], SMALL["width"]
 
 @pytest.fixture
 def model() -> ELECTRA:
-    made = lively_model("electra")
-    assert isinstance(made, ELECTRA)
-    return made
+    return lively_model("electra")
 
 
 def two_models(model: ELECTRA, folder: Path) -> tuple[ElectraForMaskedLM, ElectraForPreTraining]:
@@ -50,9 +48,7 @@ def hidden_window(rows: int = 64) -> tuple[Batch, Tensor]:
 
 
 @pytest.mark.parametrize("weight", [50.0, 3.0, 0.0])
-def test_loss_and_gradients_are_those_of_transformers_two_models(
-    model: ELECTRA, weight: float, tmp_path: Path
-) -> None:
+def test_loss_and_gradients_are_those_of_transformers_two_models(model, weight, tmp_path):
     batch, targets = hidden_window()
     chosen = targets != IGNORED
     generator, discriminator = two_models(model, tmp_path)
@@ -111,14 +107,11 @@ def test_transformers_reads_the_folder_as_a_discriminator(model: ELECTRA, tmp_pa
     with torch.no_grad():
         hidden, _ = model.encode(batch, None)
         torch.testing.assert_close(bare(batch.tokens).last_hidden_state, hidden, rtol=0, atol=1e-6)
-        torch.testing.assert_close(
-            discriminator(batch.tokens).logits, model.discriminate(batch), rtol=0, atol=1e-6
-        )
+        found, expected = model.discriminate(batch), discriminator(batch.tokens).logits
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
-def test_the_generator_comes_back_with_the_folder(
-    model: ELECTRA, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_generator_comes_back_with_the_folder(model, tmp_path, caplog):
     batch, targets = hidden_window()
     model.save(tmp_path)
     again = ELECTRA.load(tmp_path)

@@ -1,6 +1,4 @@
-"""ELMo and TagLM: what each half sees; layers, loss and gradients against the equations written out
-document by document; the forward half against the LSTM.
-"""
+"""ELMo and TagLM against their equations, written out document by document."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -15,29 +13,19 @@ from tiny import VOCABULARY, WIDTH, lively_model, tiny_model
 from torch import Tensor, nn
 from trainings import assert_close, make_training, named_gradients
 
-from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.elmo import ELMo, Half, Network, TagLM, follow, mirror
+from entity_transformers.models.elmo import ELMo, Half, Network, follow, mirror
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import Streams
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
 DOCUMENTS = ((9,), (2, 1, 6), (4, 5))
-SHAPES: list[dict[str, Any]] = [{"hidden": None}, {"hidden": 24}]
-
-
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
-
-
-@pytest.fixture
-def model() -> ELMo:
-    """In float64."""
-    return make_model()
+shapes = pytest.mark.parametrize("shape", [{"hidden": None}, {"hidden": 24}], ids=str)
 
 
 def make_model(layers: int = LAYERS, **shape: Any) -> ELMo:
+    """In float64."""
     made = lively_model("elmo", layers=layers, **({"hidden": 24} | shape))
-    assert isinstance(made, ELMo)
     made.module.double()
     return made
 
@@ -124,9 +112,7 @@ def test_layers_are_those_of_the_equations_document_by_document(shape: dict[str,
 
 
 @shapes
-def test_the_loss_is_the_mean_of_both_directions_document_by_document(
-    shape: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_loss_is_the_mean_of_both_directions_document_by_document(shape, tmp_path):
     """Of the first step's windows, in float64: the loss that is logged is the forward one, the
     gradient is of the mean. The backward half predicts what the window holds alone.
     """
@@ -173,9 +159,7 @@ def windows(draw: st.DrawFn) -> tuple[list[list[int]], int]:
 
 
 @given(windows())
-def test_mirror_turns_round_each_document_and_follow_gives_the_next_token(
-    drawn: tuple[list[list[int]], int],
-) -> None:
+def test_mirror_turns_round_each_document_and_follow_gives_the_next_token(drawn):
     rows, window = drawn
     begins = torch.zeros(len(rows), window, dtype=torch.bool)
     valid = torch.zeros(len(rows), window, dtype=torch.bool)
@@ -204,7 +188,6 @@ def test_the_backward_half_teaches_what_it_shares_and_is_read_in_training_alone(
     model.module.train()
     _, state = model.encode(Batch(draw()), model.start(ROWS))
     behind = state.backward
-    assert behind is not None
     model.nats(*behind).sum().backward()
     for name, parameter in model.module.named_parameters():
         assert (parameter.grad is None) == name.startswith("forward_half")
@@ -217,8 +200,8 @@ def test_the_backward_half_teaches_what_it_shares_and_is_read_in_training_alone(
     assert state.backward is None
 
 
-def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> None:
-    tokens = draw()
+def test_an_encoder_gives_the_top_of_both_halves_or_all_layers() -> None:
+    model, tokens = make_model(), draw()
     layers, encoder = read_layers(model, tokens), model.encoder()
     with torch.no_grad():
         top, _ = encoder.encode(Batch(tokens), encoder.start(ROWS))
@@ -236,7 +219,6 @@ def test_an_encoder_gives_the_top_of_both_halves_or_all_layers(model: ELMo) -> N
 
 def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
     one, other = (tiny_model(kind, seed=3) for kind in ("elmo", "taglm"))
-    assert isinstance(other, TagLM)
     theirs = other.module.state_dict()
     assert all(torch.equal(t, theirs[name]) for name, t in one.module.state_dict().items())
     encoder = other.eval().encoder(layers=True)
@@ -249,10 +231,6 @@ def test_taglm_is_elmo_but_for_what_a_tagger_reads(tmp_path: Path) -> None:
     one.save(tmp_path)
     begun = tiny_model("taglm", initial_weights=str(tmp_path)).module.state_dict()
     assert all(torch.equal(t, begun[name]) for name, t in theirs.items())
-    other.save(tmp_path)
-    assert read_json(tmp_path / "config.json")["model_type"] == "taglm"
-    with pytest.raises(ValueError, match=r"a model of type 'taglm', expected 'elmo': name another"):
-        ELMo.load(tmp_path)
 
 
 def test_dropout_falls_before_each_layer_and_before_the_softmax() -> None:

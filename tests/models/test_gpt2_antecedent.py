@@ -26,9 +26,7 @@ def tokens() -> Tensor:
 
 
 def lively(**changes: object) -> GPT2Antecedent:
-    made = lively_model(KIND, **changes)
-    assert isinstance(made, GPT2Antecedent)
-    return made
+    return lively_model(KIND, **changes)
 
 
 def losses_by_hand(weights: np.ndarray, labels: list[int], begins: list[int]) -> list[float]:

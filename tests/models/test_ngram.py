@@ -1,7 +1,6 @@
 """The n-gram model against counts in plain Python."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,9 +41,7 @@ def witten_bell(texts: list[np.ndarray], history: tuple[int, ...], word: int, k:
     return (follow.get(word, 0) + types * below) / (total + types)
 
 
-def test_probabilities_are_those_of_the_equation_and_sum_to_1(
-    texts: list[np.ndarray], model: NGram
-) -> None:
+def test_probabilities_are_those_of_the_equation_and_sum_to_1(texts, model):
     for context in ((END, END), (END, 3), (4, 5), (11, 2), (10, 11)):
         expected = [witten_bell(texts, context, word, 3) for word in range(VOCABULARY)]
         assert sum(expected) == pytest.approx(1)
@@ -55,9 +52,7 @@ def test_probabilities_are_those_of_the_equation_and_sum_to_1(
         np.testing.assert_allclose(logits[0, 0].exp().numpy(), expected, rtol=1e-6)
 
 
-def test_windows_read_one_after_the_other_are_the_text_read_at_once(
-    texts: list[np.ndarray], model: NGram
-) -> None:
+def test_windows_read_one_after_the_other_are_the_text_read_at_once(texts, model):
     tokens = torch.from_numpy(texts[0][None])
     whole = model.nats(model.encode(Batch(tokens[:, :-1]), model.start(1))[0], tokens[:, 1:])
     state, parts = model.start(1), []
@@ -70,9 +65,7 @@ def test_windows_read_one_after_the_other_are_the_text_read_at_once(
     assert torch.equal(model.nats(again, tokens[:, 1:10]), whole[:, :9])
 
 
-def test_a_saved_model_is_the_same_and_guesses_the_likeliest(
-    tmp_path: Path, texts: list[np.ndarray], model: NGram
-) -> None:
+def test_a_saved_model_is_the_same_and_guesses_the_likeliest(tmp_path, texts, model):
     model.save(tmp_path)
     again, tokens = NGram.load(tmp_path), torch.from_numpy(texts[1][None])
     hidden, _ = model.encode(Batch(tokens), model.start(1))

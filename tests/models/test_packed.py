@@ -34,9 +34,7 @@ def encode(model: LanguageModel, batch: Batch) -> Tensor:
         return model.encode(batch, state)[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "entities"), [("gpt2", False), ("gpt2e", False), ("gpt2e", True)], ids=str
-)
+@pytest.mark.parametrize(("kind", "entities"), [("gpt2", False), ("gpt2e", False), ("gpt2e", True)])
 def test_flex_reads_what_the_mask_lets_it_read(kind: str, entities: bool) -> None:
     """Also a plain window after a packed one, which goes to SDPA's causal kernel."""
     model = lively_model(kind, window=64, dropout=0.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, tiny_corpus
+from tiny import VOCABULARY, tiny_corpus, tiny_llama
 from torch.nn import functional
 from transformers import (
     AutoModelForCausalLM,
@@ -14,8 +14,6 @@ from transformers import (
     BertModel,
     GPT2Config,
     GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
 )
 from written import write_documents
 
@@ -41,12 +39,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """A saved model of transformers with random weights, far from zero."""
     torch.manual_seed(5)
     if request.param == "llama":
-        config = LlamaConfig(
-            vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=8,
-            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
-            tie_word_embeddings=True, initializer_range=0.3,
-        )  # fmt: skip
-        module = LlamaForCausalLM(config)
+        module = tiny_llama(num_hidden_layers=8, tie_word_embeddings=True)
     else:
         config = GPT2Config(
             vocab_size=VOCABULARY, n_embd=16, n_layer=8, n_head=4, n_positions=64,
@@ -66,32 +59,19 @@ def plain_losses(folder: Path, tokens: np.ndarray) -> torch.Tensor:
         return functional.cross_entropy(module(ids).logits[0, :-1], ids[0, 1:], reduction="none")
 
 
-def test_losses_of_whole_documents_are_those_of_a_plain_pass(folder: Path) -> None:
+@pytest.mark.parametrize(("window", "stride"), [(8, 4), (8, 8), (64, 64)])
+def test_windows_are_those_of_the_strided_recipe(folder: Path, window: int, stride: int) -> None:
+    """Of transformers' page on perplexity; a window of 64 holds a whole document."""
     model = PretrainedLM.load(folder).eval()
-    found = score_corpus(model, CORPUS, window=64, stride=64, batch=3)
-    for d in range(len(CORPUS)):
-        part = CORPUS.document(d)
-        expected = plain_losses(folder, CORPUS.tokens[part])
-        torch.testing.assert_close(
-            torch.from_numpy(found[part][1:]), expected, rtol=1e-5, atol=1e-5
-        )
-
-
-@pytest.mark.parametrize("stride", [4, 8])
-def test_windows_are_those_of_the_strided_recipe(folder: Path, stride: int) -> None:
-    """Of transformers' page on perplexity: each window scores the tokens no earlier one had."""
-    model, window = PretrainedLM.load(folder).eval(), 8
     found = score_corpus(model, CORPUS, window=window, stride=stride, batch=2)
-    part = CORPUS.document(0)
-    tokens, expected, previous = CORPUS.tokens[part], [], 1
-    for begin in range(0, len(tokens), stride):
-        end = min(begin + window + 1, len(tokens))
-        losses = plain_losses(folder, tokens[begin:end])
-        expected += losses[len(losses) - (end - previous) :].tolist()
-        previous = end
-        if end == len(tokens):
-            break
-    np.testing.assert_allclose(found[part][1:], expected, rtol=1e-5, atol=1e-5)
+    for part in map(CORPUS.document, range(2)):
+        tokens, expected, previous = CORPUS.tokens[part], [], 1
+        for begin in range(0, max(1, len(tokens) - window - 1 + stride), stride):
+            end = min(begin + window + 1, len(tokens))
+            losses = plain_losses(folder, tokens[begin:end])
+            expected += losses[len(losses) - (end - previous) :].tolist()
+            previous = end
+        np.testing.assert_allclose(found[part][1:], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path: Path) -> None:
@@ -136,17 +116,14 @@ def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
 
 
 def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
-
     model = PretrainedLM.load(folder).eval()
     text = CORPUS.part(slice(0, 1))
     words = text.words.copy()
     words[words == 4] = 3  # its token belongs to the word before it
     count = int(words.max()) + 1
     document = Document(text.names[0].removesuffix("#0"), 0, "dev", "nw", ("a",) * count, (0,), ())
-    found = embed_words_in_context(
-        model, [document], replace(text, words=words), context="document", window=64,
-        batch=1,
-    )  # fmt: skip
+    how = {"context": "document", "window": 64, "batch": 1}
+    found = embed_words_in_context(model, [document], replace(text, words=words), **how)
     assert found.any(1).all()
     np.testing.assert_array_equal(found[4], found[3])
     assert not np.array_equal(found[5], found[3])
@@ -202,9 +179,7 @@ def test_a_border_is_put_before_each_part_of_a_sequence_that_has_none() -> None:
 def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
     model = PretrainedLM.load(folder)
     values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
-    fits, longer = (
-        resolve("a", {"a": {**values, "window": window}}, {}, {}, KINDS) for window in (64, 65)
-    )
+    fits, longer = (resolve("a", {"a": {**values, "window": n}}, {}, {}, KINDS) for n in (64, 65))
     check_fit(model, fits)
     with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has 64 positions"):
         check_fit(model, longer)
@@ -235,9 +210,7 @@ def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_weights_are_linked_where_the_precision_is_theirs(
-    folder: Path, tmp_path: Path, precision: str
-) -> None:
+def test_weights_are_linked_where_the_precision_is_theirs(folder, tmp_path, precision):
     model = PretrainedLM.load(folder, getattr(torch, precision))
     store(model, folder, tmp_path / "stored", precision)
     weights = tmp_path / "stored" / "model.safetensors"

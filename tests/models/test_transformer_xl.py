@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, lively_model
+from tiny import SMALL, VOCABULARY, normal_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM, XLNetLMHeadModel
 
@@ -16,15 +16,8 @@ from entity_transformers.models.transformer_xl import SegmentMemory, Transformer
 ROWS, WINDOW, WIDTH, HEADS = 3, SMALL["window"], SMALL["width"], SMALL["heads"]
 
 
-def make(memory: int | None = None, seed: int = 1, **changes: Any) -> TransformerXL:
-    """A model to be evaluated, in float64, whose weights are large enough to show what it reads."""
-    model = lively_model("transformer-xl", seed=seed, memory_tokens=memory, **changes)
-    assert isinstance(model, TransformerXL)
-    torch.manual_seed(seed)
-    for name, parameter in model.module.double().named_parameters():
-        if "layer_norm" not in name:
-            parameter.data.normal_(std=0.3)
-    return model
+def make(memory: int | None = None) -> TransformerXL:
+    return normal_model("transformer-xl", memory_tokens=memory)
 
 
 def draw(length: int, rows: int = ROWS, seed: int = 1) -> Tensor:
@@ -90,9 +83,7 @@ def transcribe(model: TransformerXL, tokens: Tensor, window: int) -> Tensor:
 
 @pytest.mark.parametrize("memory", [0, 3, 8, 20])
 def test_it_is_the_paper_s_equations(memory: int) -> None:
-    """Windows of 5 with a memory that is empty, shorter and longer than a window, and not filled.
-    transformers computes sines in float32.
-    """
+    """Windows of 5 with a memory that is empty, shorter, longer than a window, and not filled."""
     model, tokens = make(memory), draw(17)
     found = read(model, tokens, 5)
     for row in range(ROWS):
@@ -125,8 +116,7 @@ def test_transformers_reads_the_saved_folder_alike(tmp_path: Path) -> None:
 
 @torch.no_grad()
 def test_transformers_keeps_nothing_where_nothing_is_to_be_kept(tmp_path: Path) -> None:
-    model = make(0)
-    model.module.float()
-    model.save(tmp_path)
-    assert AutoModelForCausalLM.from_pretrained(tmp_path)(draw(5)).mems is None
+    make(0).save(tmp_path)
+    other = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    assert other(draw(5)).mems is None
     assert TransformerXL.load(tmp_path).memory_tokens == 0

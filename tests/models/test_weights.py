@@ -41,8 +41,9 @@ def hub(tmp_path: Path) -> Iterator[str]:
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     siblings = [{"rfilename": name} for name in files]
     info = {"_id": "1", "id": "some/gpt2", "sha": COMMIT, "siblings": siblings, "tags": []}
+    digests = {name: hashlib.sha1(data).hexdigest() for name, data in files.items()}
     tree = [
-        {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
+        {"type": "file", "path": name, "size": len(data), "oid": digests[name]}
         for name, data in files.items()
     ]
 
@@ -91,22 +92,13 @@ for kind in ("gpt2", "gpt2e"):
     print(model.module.transformer.wte.weight.double().sum().item())
 """
     helpers = Path(__file__).resolve().parents[1] / "helpers"
-    settings = {
-        "HF_ENDPOINT": hub,
-        "HF_HUB_OFFLINE": "0",
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HOME": str(tmp_path / "home"),
-        "NO_PROXY": "127.0.0.1",
+    env = os.environ | {
+        "HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1",
+        "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1",
         "PYTHONPATH": os.pathsep.join([str(helpers), os.environ.get("PYTHONPATH", "")]),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    }  # fmt: skip
+    python = [sys.executable, "-c", script]
+    done = subprocess.run(python, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"{COMMIT} config.json model.safetensors"

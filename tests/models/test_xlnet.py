@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
+from tiny import SMALL, VOCABULARY, normal_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, XLNetLMHeadModel
@@ -22,15 +22,8 @@ from entity_transformers.train.streams import show_window
 ROWS, WINDOW, WIDTH = 3, SMALL["window"], SMALL["width"]
 
 
-def make(memory: int | None = None, seed: int = 1, **changes: Any) -> XLNet:
-    """A model to be evaluated, in float64, whose weights are large enough to show what it reads."""
-    model = lively_model("xlnet", seed=seed, memory_tokens=memory, **changes)
-    assert isinstance(model, XLNet)
-    torch.manual_seed(seed)
-    for name, parameter in model.module.double().named_parameters():
-        if "layer_norm" not in name:
-            parameter.data.normal_(std=0.3)
-    return model
+def make(memory: int | None = None) -> XLNet:
+    return normal_model("xlnet", memory_tokens=memory)
 
 
 def peer(memory: int | None = None) -> Any:
@@ -87,16 +80,9 @@ def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Pat
     state, mems, total, expected = start(model), None, 0.0, torch.zeros((), dtype=torch.float64)
     for number in range(2):
         tokens = draw_tokens(12, seed=number).numpy()
-        window = Window(
-            tokens=tokens,
-            targets=tokens,
-            entity_ids=tokens,
-            positions=np.broadcast_to(np.arange(12), tokens.shape),
-            begins=np.zeros(tokens.shape, bool),
-            starting=tokens,
-            ending=tokens,
-            documents=(),
-        )
+        columns = dict.fromkeys(("tokens", "targets", "entity_ids", "starting", "ending"), tokens)
+        columns["positions"] = np.broadcast_to(np.arange(12), tokens.shape)
+        window = Window(**columns, begins=np.zeros(tokens.shape, bool), documents=())
         shown = model.draw(window, params, generator)
         targets = torch.from_numpy(shown.targets)
         loss, state = model.sum_losses(batch_of(shown), targets, state, 1.0, params)
@@ -108,17 +94,11 @@ def test_loss_and_gradients_are_those_of_transformers(memory: int, tmp_path: Pat
                 for j in range(12):
                     first = ranks[row, j] == FIRST
                     mask[row, i, j] = not (first or ranks[row, j] < ranks[row, i])
-        everything = torch.eye(12, dtype=torch.float64).expand(ROWS, -1, -1)
-        given = other(
-            torch.from_numpy(tokens), perm_mask=mask, target_mapping=everything, mems=mems
-        )
-        # of each window anew, so that the gradient goes through this memory too
-        kept = None if given.mems is None else [layer[-memory:] for layer in given.mems]
-        mems = kept
-        nats = functional.cross_entropy(
-            given.logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
-        expected = expected + nats
+        how = {"target_mapping": torch.eye(12, dtype=torch.float64).expand(ROWS, -1, -1)}
+        given = other(torch.from_numpy(tokens), perm_mask=mask, mems=mems, **how)
+        mems = None if given.mems is None else [layer[-memory:] for layer in given.mems]
+        logits = given.logits.transpose(1, 2)
+        expected = expected + functional.cross_entropy(logits, targets, reduction="sum")
     # transformers cuts the gradient at its memory
     torch.testing.assert_close(total.double(), expected, rtol=1e-6, atol=0)
     if memory == 0:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import AWD_RATES
 from torch import Tensor, nn
 from trainings import assert_close, assert_resumes, gradients, make_training, weights
 
@@ -13,23 +14,12 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.loop import Training
 from entity_transformers.train.optimizer import Averaging, begins
 
-AWD: dict[str, Any] = {
-    "dropout": 0.0,
-    "hidden": 24,
-    "weight_drop": 0.5,
-    "embedding_dropout": 0.1,
-    "input_dropout": 0.4,
-    "hidden_dropout": 0.25,
-    "output_dropout": 0.3,
-    "activation_penalty": 2.0,
-    "temporal_penalty": 1.0,
-    "optimizer": "asgd",
-    "learning_rate": 0.5,
-    "schedule": "constant",
-    "warmup_steps": 0,
+AWD: dict[str, Any] = AWD_RATES | {
+    "dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, "temporal_penalty": 1.0,
+    "optimizer": "asgd", "learning_rate": 0.5, "schedule": "constant", "warmup_steps": 0,
     "validate_every": 2,
-}
-WITHOUT_CHANCE = {name: 0.0 for name in AWD if name.endswith(("_dropout", "_drop"))}
+}  # fmt: skip
+WITHOUT_CHANCE = dict.fromkeys(AWD_RATES, 0.0)
 
 
 def run_algorithm_1(losses: list[float], interval: int) -> int | None:
@@ -82,9 +72,7 @@ def test_the_means_are_those_of_torch_s_asgd() -> None:
 
 
 def script(training: Training, worse: int) -> list[Tensor]:
-    """Have validations say that the loss falls up to step ``worse``, where it rises once; returns
-    the list of the weights that are validated.
-    """
+    """Have the loss fall up to step ``worse`` and rise there; a list of the weights validated."""
     seen: list[Tensor] = []
 
     def validate(model: LanguageModel, labels: bool) -> float:
@@ -97,9 +85,7 @@ def script(training: Training, worse: int) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("final", ["last", "best"])
-def test_what_is_validated_and_saved_are_the_means_since_the_trigger(
-    tmp_path: Path, final: str
-) -> None:
+def test_what_is_validated_and_saved_are_the_means_since_the_trigger(tmp_path, final):
     settings = AWD | {"nonmonotone_interval": 1, "final_weights": final, "steps": 12}
     training = make_training(tmp_path, "lstm", **settings)
     seen, after = script(training, worse=6), []
@@ -130,20 +116,10 @@ def test_what_is_validated_and_saved_are_the_means_since_the_trigger(
 @pytest.mark.parametrize("windows", [0, 1])
 def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path, worse: int, windows: int) -> None:
     """Stopped after averaging began and before; masks are drawn all the way."""
-    settings = AWD | {
-        "nonmonotone_interval": 1,
-        "memory_gradient_windows": windows,
-        "gradient_checkpointing": bool(windows),
-    }
-    whole, resumed = assert_resumes(
-        tmp_path,
-        "lstm",
-        steps=20,
-        stop=13,
-        begun=10,
-        script=partial(script, worse=worse),
-        **settings,
-    )
+    settings = AWD | {"nonmonotone_interval": 1, "memory_gradient_windows": windows}
+    settings["gradient_checkpointing"] = bool(windows)
+    settings |= {"steps": 20, "stop": 13, "begun": 10, "script": partial(script, worse=worse)}
+    whole, resumed = assert_resumes(tmp_path, "lstm", **settings)
     assert whole.averaging.losses == resumed.averaging.losses
     assert whole.averaging.steps == resumed.averaging.steps == 20 - worse + 1
     means = [training.averaging.means for training in (whole, resumed)]

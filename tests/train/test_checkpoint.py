@@ -1,10 +1,7 @@
-"""Snapshots on disk: what is damaged is passed over, and bytes reach the disk before their name
-does.
-"""
+"""Snapshots: what is damaged is passed over, and bytes are on disk before their name is."""
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +52,9 @@ DAMAGES = [cut_tensors, drop_values, cut_values, add_value, flip_second_moment, 
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_newest_checkpoint_is_passed_over(
-    tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    settings: dict[str, Any] = {
-        "final_weights": "best",
-        "validate_every": 2,
-        "checkpoint_every": 3,
-        "steps": 12,
-    }
+def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage, caplog):
+    settings: dict[str, Any] = {"validate_every": 2, "checkpoint_every": 3, "steps": 12}
+    settings["final_weights"] = "best"
     whole = make_training(tmp_path / "whole", **settings)
     whole.run()
     cut = make_training(tmp_path / "cut", **settings)
@@ -76,10 +67,8 @@ def test_a_damaged_newest_checkpoint_is_passed_over(
     assert "step-000000009 cannot be used" in caplog.text
     resumed.run()
     assert torch.equal(weights(whole), weights(resumed))
-    assert (resumed.progress.best_step, resumed.progress.best_dev_loss) == (
-        whole.progress.best_step,
-        whole.progress.best_dev_loss,
-    )
+    for name in ("best_step", "best_dev_loss"):
+        assert getattr(resumed.progress, name) == getattr(whole.progress, name)
     assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
     damage(tmp_path / "cut/checkpoints/step-000000012")
     make_training(tmp_path / "cut", **settings).run()
@@ -103,9 +92,8 @@ def test_a_curve_that_is_not_the_checkpoint_s_stops_the_training(tmp_path: Path,
     else:
         del text[text.index(b"\n") + 1 :]
     curve.path.write_bytes(text)
-    with pytest.raises(
-        TrainingError, match=r"curve\.csv is not as the checkpoint of step 4 left it"
-    ):
+    told = r"curve\.csv is not as the checkpoint of step 4 left it"
+    with pytest.raises(TrainingError, match=told):
         curve.check(progress)
 
 
@@ -115,18 +103,14 @@ def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Pat
     for step, damage in enumerate(DAMAGES[:2]):
         store.save(step, Snapshot({"x": torch.zeros(500)}, Progress()))
         damage(tmp_path / f"step-{step:09d}")
-    with pytest.raises(
-        TrainingError, match=r"no checkpoint in .* can be read: delete that folder to train again"
-    ):
+    told = r"no checkpoint in .* can be read: delete that folder to train again"
+    with pytest.raises(TrainingError, match=told):
         CheckpointStore(tmp_path, 2).latest()
 
 
-def test_a_snapshot_gets_its_name_when_its_bytes_are_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_gets_its_name_when_its_bytes_are_on_the_disk(tmp_path, monkeypatch):
     named: list[bool] = []
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: named.append((tmp_path / "step-000000001").exists())
-    )
+    folder = tmp_path / "step-000000001"
+    monkeypatch.setattr(os, "fsync", lambda handle: named.append(folder.exists()))
     CheckpointStore(tmp_path, 2).save(1, Snapshot({"x": torch.zeros(5)}, Progress()))
     assert named == [False] * 4  # three files and their folder

@@ -1,6 +1,4 @@
-"""Kill -9 at random moments: weights, curve and rows end identical to those of a run that
-nobody touched.
-"""
+"""Kill -9 at random moments: weights, curve and rows end as those of an untouched run."""
 
 import json
 import subprocess
@@ -17,13 +15,9 @@ def test_killed_runs_end_in_the_same_bytes(tmp_path: Path) -> None:
     program = str(Path(__file__).parents[1] / "helpers" / "killed.py")
     reports = {}
     for name, kills in (("untouched", 0), ("killed", KILLS)):
-        done = subprocess.run(
-            [sys.executable, program, str(tmp_path / name), str(kills)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=1800,  # against hanging alone
-        )
+        command = [sys.executable, program, str(tmp_path / name), str(kills)]
+        how = {"capture_output": True, "text": True, "timeout": 1800}  # against hanging alone
+        done = subprocess.run(command, check=False, **how)
         assert done.returncode == 0, done.stderr[-2000:]
         reports[name] = json.loads(done.stdout.splitlines()[-1])
     assert reports["killed"]["killed"] >= KILLS

@@ -9,9 +9,7 @@ from entity_transformers.models.loss import sum_losses
 
 
 def plain(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    return functional.cross_entropy(
-        (states @ weight.T).float(), targets, ignore_index=-100, reduction="sum"
-    )
+    return functional.cross_entropy((states @ weight.T).float(), targets, reduction="sum")
 
 
 def make(
@@ -30,9 +28,7 @@ def make(
 @pytest.mark.parametrize("scale", [1.0, -0.25])
 # logits: rows one by one, three together, a chunk
 @pytest.mark.parametrize("strip", [1, 70, 10**6])
-def test_value_and_gradients_are_autograds(
-    tokens: int, scale: float, strip: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_value_and_gradients_are_autograds(tokens, scale, strip, monkeypatch):
     monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 8})
     monkeypatch.setattr("entity_transformers.models.loss.STRIPS", {"cpu": strip})
     states, weight, targets = make(tokens, torch.float32)
@@ -59,9 +55,7 @@ def test_a_logit_that_is_not_finite_makes_the_loss_so() -> None:
         assert not sum_losses(states, weight, torch.ones_like(targets)).isfinite()
 
 
-def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(monkeypatch):
     monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 16})
     states, weight, targets = make(64, torch.float32, vocabulary=301, width=32)
     with torch.autocast("cpu", torch.bfloat16):
@@ -76,9 +70,7 @@ def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(
 
 
 def test_the_logits_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tensor of [tokens, vocabulary] is made or kept: the largest that is seen has a chunk's
-    rows.
-    """
+    """No tensor of [tokens, vocabulary] is made: the largest that is seen has a chunk's rows."""
     monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 8})
     states, weight, targets = make(64, torch.float32, vocabulary=101)
     largest = 0

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_params
+from tiny import VOCABULARY, lively_model, tiny_corpus, tiny_llama, tiny_params
 from torch.optim import SGD
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+from transformers import Trainer, TrainingArguments
 
 from entity_transformers import CarriedMemory, EntityStreams, add_entity_attention, collate_streams
 from entity_transformers.corpus.labels import give
@@ -29,12 +29,7 @@ def make_model(kind: str) -> Any:
     """A module of transformers, without dropout."""
     if kind == "llama":
         torch.manual_seed(0)
-        config = LlamaConfig(
-            vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=2,
-            intermediate_size=32, num_key_value_heads=1, max_position_embeddings=WINDOW,
-            initializer_range=0.3,
-        )  # fmt: skip
-        llama = add_entity_attention(LlamaForCausalLM(config), gate="none", values="both")
+        llama = add_entity_attention(tiny_llama(), gate="none", values="both")
         with torch.no_grad():
             for name, parameter in llama.named_parameters():
                 parameter.mul_(10 if "entity_attn" in name else 1)
@@ -70,24 +65,26 @@ def train_ourselves(module: Any, steps: int = STEPS) -> list[float]:
     return losses
 
 
+def make_trainer(
+    module: Any, folder: Path, size: int, carried: Any, arguments: dict[str, Any], **more: Any
+) -> Trainer:
+    how = {"report_to": [], "use_cpu": True, "disable_tqdm": True} | arguments
+    args = TrainingArguments(str(folder), per_device_train_batch_size=size, **how)
+    more |= {"train_dataset": make_streams(), "data_collator": collate_streams}
+    return Trainer(module, args, callbacks=[carried or CarriedMemory(module)], **more)
+
+
 def train_with_trainer(
     module: Any, folder: Path, steps: int = STEPS, save: bool = False, carried: Any = None
 ) -> list[float]:
     """The same by Trainer; ``save``: with checkpoints, going on from one that is there."""
     optimizer = SGD([p for p in module.parameters() if p.requires_grad], lr=RATE)
-    arguments = TrainingArguments(
-        str(folder), max_steps=steps, per_device_train_batch_size=STREAMS, logging_steps=1,
-        max_grad_norm=0.0, report_to=[], use_cpu=True, disable_tqdm=True,
-        save_strategy="steps" if save else "no", save_steps=2,
-    )  # fmt: skip
-    trainer = Trainer(
-        model=module,
-        args=arguments,
-        train_dataset=make_streams(),
-        data_collator=collate_streams,
-        optimizers=(optimizer, LambdaLR(optimizer, lambda _: 1.0)),
-        callbacks=[carried or CarriedMemory(module)],
-    )
+    arguments = {
+        "max_steps": steps, "logging_steps": 1, "max_grad_norm": 0.0, "save_steps": 2,
+        "save_strategy": "steps" if save else "no",
+    }  # fmt: skip
+    optimizers = optimizer, LambdaLR(optimizer, lambda _: 1.0)
+    trainer = make_trainer(module, folder, STREAMS, carried, arguments, optimizers=optimizers)
     trainer.train(resume_from_checkpoint=save and any(folder.glob("checkpoint-*")))
     return [row["loss"] for row in trainer.state.log_history if "loss" in row]
 
@@ -133,18 +130,9 @@ def test_the_memory_decides_and_is_kept_in_checkpoints(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_batch_that_is_not_a_window_of_each_stream_is_refused(size: int, tmp_path: Path) -> None:
     """Memories would go to other streams."""
-    model = make_model("gpt2e")
-    arguments = TrainingArguments(
-        str(tmp_path), per_device_train_batch_size=size, max_steps=2, report_to=[], use_cpu=True
-    )
+    trainer = make_trainer(make_model("gpt2e"), tmp_path, size, None, {"max_steps": 2})
     with pytest.raises(ValueError, match=f"a batch of {size} windows of 2 streams: expected one"):
-        Trainer(
-            model=model,
-            args=arguments,
-            train_dataset=make_streams(),
-            data_collator=collate_streams,
-            callbacks=[CarriedMemory(model)],
-        ).train()
+        trainer.train()
 
 
 def test_documents_as_tokens_are_the_windows_of_the_split() -> None:

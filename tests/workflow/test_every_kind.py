@@ -1,6 +1,4 @@
-"""Every kind of model in one study, from the corpus to the report: what each can is in the tables,
-and what it can't is a dash with its reason.
-"""
+"""Every kind of model in one study, from the corpus to the report."""
 
 import sys
 from pathlib import Path
@@ -21,47 +19,27 @@ pytestmark = pytest.mark.slow
 LEFT_OUT = {"transfer", "decisions", "recall", "examples"}
 """Steps on data of their own, which have tests of their own."""
 KEPT = {
-    "windows": [16],
-    "context": 8,
-    "budgets": [8],
-    "tokens": 60,
-    "texts": ["original", "renamed"],
+    "windows": [16], "context": 8, "budgets": [8], "tokens": 60, "texts": ["original", "renamed"],
     "kept": [{"policy": "recent"}, {"policy": "half entities", "labels": "gold"}],
-}
+}  # fmt: skip
+LLAMA = {"initial_weights": "weights/llama"}
 TINY = {
     "tokenizer": {"vocabulary": 400},
     "lm": {
-        "layers": 1,
-        "heads": 4,
-        "width": 16,
-        "window": 32,
-        "steps": 6,
-        "documents_per_step": 2,
-        "validate_every": 3,
-        "warmup_steps": 1,
+        "layers": 1, "heads": 4, "width": 16, "window": 32, "steps": 6, "documents_per_step": 2,
+        "validate_every": 3, "warmup_steps": 1,
     },
     "kinds": {
-        "word2vec": {"epochs": 1},
-        "fasttext": {"epochs": 1, "buckets": 1000},
-        "glove": {"epochs": 2},
-        "pretrained": {"initial_weights": "weights/llama"},
+        "word2vec": {"epochs": 1}, "fasttext": {"epochs": 1, "buckets": 1000},
+        "glove": {"epochs": 2}, "pretrained": LLAMA,
         "pretrained-encoder": {"initial_weights": "weights/bert"},
-        "pretrained-entities": {
-            "initial_weights": "weights/llama",
-            "blocks": 1,
-            "learning_rates": [1e-3],
-        },
+        "pretrained-entities": {**LLAMA, "blocks": 1, "learning_rates": [1e-3]},
     },
-    "perplexity": {"stride": 32},
-    "mentions": {"caches": [4, 8], "tokens": 200},
-    "capacity": {"memories": [[2, 4]]},
-    "pseudo_perplexity": {"documents": 2},
-    "ner": {"hidden": 8, "epochs": 1},
-    "text_memory": {**KEPT, "batch_tokens": 48},
-    "kept_cache": KEPT,
-    "kept_keys": KEPT,
-    "report": {"bootstrap_samples": 100},
-}
+    "perplexity": {"stride": 32}, "mentions": {"caches": [4, 8], "tokens": 200},
+    "capacity": {"memories": [[2, 4]]}, "pseudo_perplexity": {"documents": 2},
+    "ner": {"hidden": 8, "epochs": 1}, "text_memory": {**KEPT, "batch_tokens": 48},
+    "kept_cache": KEPT, "kept_keys": KEPT, "report": {"bootstrap_samples": 100},
+}  # fmt: skip
 
 
 def save_pretrained(folder: Path) -> None:
@@ -98,9 +76,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_each_step_has_results_of_the_kinds_that_meet_its_needs(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_step_has_results_of_the_kinds_that_meet_its_needs(home, monkeypatch):
     """And the overview of the report has a row for each kind."""
     monkeypatch.chdir(home)
     params = load(Path("studies/kinds.yaml"))

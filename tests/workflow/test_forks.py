@@ -16,6 +16,7 @@ from checkout import ALONE, BIN, LIMIT, ROOT, run
 FORKS = [sys.executable, str(ROOT / "workflow/forks.py")]
 pytestmark = pytest.mark.slow
 COMMAND = str(BIN / "entity-transformers")
+SOURCE = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 SLEEPS = """\
 import os, sys, time
 from pathlib import Path
@@ -56,16 +57,11 @@ class Running:
 
 @pytest.fixture
 def running(package: Path, tmp_path: Path) -> Iterator[Running]:
-    process = subprocess.Popen(
-        [*FORKS, COMMAND, "a b", "--c"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(package), "MORE": "yes"},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    env = os.environ | {"PYTHONPATH": str(package), "MORE": "yes"}
+    process = subprocess.Popen([*FORKS, COMMAND, "a b", "--c"], cwd=tmp_path, env=env, text=True,
+        stdout=subprocess.PIPE, start_new_session=True,
         # a shell's background job ignores SIGINT, and what it starts does too
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
     try:
         end = time.monotonic() + LIMIT
         while not (begun := tmp_path / "begun").exists() or not begun.read_text():
@@ -104,36 +100,20 @@ def test_a_fork_that_is_killed_is_a_killed_command(running: Running) -> None:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["show-verdicts", "--model", "x"], ["none"]])
-def test_it_prints_and_ends_as_a_process_of_its_own(
-    words: list[str], tmp_path: Path, fork_server: str
-) -> None:
-    done = [
-        subprocess.run(
-            [COMMAND, *words],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")} | server,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT,
-        )
-        for server in (ALONE, {"ENTITY_TRANSFORMERS_FORKS": fork_server})
-    ]
-    assert len({(one.returncode, one.stdout, one.stderr) for one in done}) == 1
+def test_it_prints_and_ends_as_a_process_of_its_own(words, tmp_path, fork_server):
+    found = set()
+    for server in (ALONE, {"ENTITY_TRANSFORMERS_FORKS": fork_server}):
+        how = {"cwd": tmp_path, "env": SOURCE | server, "capture_output": True, "timeout": LIMIT}
+        done = subprocess.run([COMMAND, *words], check=False, **how)
+        found.add((done.returncode, done.stdout, done.stderr))
+    assert len(found) == 1
 
 
 def test_a_command_writes_to_a_pipe_where_the_server_wrote_to_a_file(tmp_path: Path) -> None:
     piped = f"set -o pipefail; {COMMAND} steps | cat"
+    how = {"cwd": ROOT, "env": SOURCE, "stderr": subprocess.PIPE, "timeout": LIMIT}
     with (tmp_path / "out").open("w") as file:
-        done = subprocess.run(
-            [*FORKS, "bash", "-c", piped],
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-            stdout=file,
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=LIMIT,
-        )
+        done = subprocess.run([*FORKS, "bash", "-c", piped], stdout=file, check=False, **how)
     assert (done.returncode, done.stderr) == (0, b"")
     assert "perplexity" in (tmp_path / "out").read_text()
 
@@ -141,11 +121,8 @@ def test_a_command_writes_to_a_pipe_where_the_server_wrote_to_a_file(tmp_path: P
 def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
     """Its socket is nobody's then, where a command would wait for an answer."""
     waits = ["sh", "-c", f"echo begun; read line; exec '{COMMAND}' --version"]
-    pipe, path = subprocess.PIPE, os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    with subprocess.Popen(
-        [*FORKS, *waits], stdin=pipe, stdout=pipe, text=True, cwd=tmp_path, env=path
-    ) as process:
-        assert process.stdout is not None
+    how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    with subprocess.Popen([*FORKS, *waits], env=SOURCE, **how) as process:
         assert process.stdout.readline() == "begun\n"
         others = psutil.Process(process.pid).children()
         [server] = (one for one in others if FORKS[1] in one.cmdline())
@@ -158,7 +135,6 @@ def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
 def test_a_command_whose_waiter_is_killed_ends(running: Running) -> None:
     """The fork of the server that would tell how it ended."""
     waiter = running.fork.parent()
-    assert waiter is not None
     waiter.kill()
     assert running.outer.wait(LIMIT) == 1
     assert running.is_gone()

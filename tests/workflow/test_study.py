@@ -1,6 +1,4 @@
-"""Two tiny studies in a checkout of their own, under Snakemake and DVC: nothing runs again without
-cause, and what a change, a signal, damage or another version asks for is made, and no more.
-"""
+"""Two tiny studies under Snakemake and DVC: what a change asks for is made, and no more."""
 
 import json
 import os
@@ -37,9 +35,7 @@ WEIGHTS = "data/tiny/models/gpt2e/1/model.safetensors"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in which Snakemake has made both studies, and DVC and git have recorded them. Of
-    study tiny, all that `next` starts from was made in the same call.
-    """
+    """A checkout in which Snakemake has made both studies, and DVC and git have recorded them."""
     folder = make_checkout(tmp_path_factory.mktemp("finished"))
     jobs = planned(folder, "next")
     assert jobs == {"make_corpus tiny", "train_lm tiny gpt2e", "make_corpus next",
@@ -102,9 +98,7 @@ ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_re
         ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
     ],
 )
-def test_a_changed_value_re_runs_what_depends_on_it(
-    home: Path, old: str, new: str, tiny: set[str], other: set[str]
-) -> None:
+def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other):
     """In the study, and in the one that is based on it and starts from its weights."""
     before = read_records(home)
     change(home, old, new)
@@ -126,9 +120,7 @@ def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
 
 
 def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
-    """A tagger's value: the tagger and the report alone run; then the earlier results come back
-    from git and DVC, and Snakemake takes them for what they are, whatever the times of the files.
-    """
+    """A tagger's value re-runs the tagger; earlier results come back, whatever the files' times."""
     before, numbers = read_records(home), ask(home, "metrics", "show")
     change(home, *TAGGER)
     printed = run("dvc", "repro", "report@tiny", folder=home)
@@ -201,9 +193,7 @@ def add_remote(folder: Path, url: str) -> Path:
         (("base: sample", "base: none"), "studies/none.yaml"),
     ],
 )
-def test_a_bad_study_stops_before_any_rule_with_one_message(
-    home: Path, wrong: tuple[str, str], told: str
-) -> None:
+def test_a_bad_study_stops_before_any_rule_with_one_message(home, wrong, told):
     change(home, *wrong)
     said = snakemake(home, check=False)
     lines = [line for line in said.splitlines() if line.startswith("snakemake: ")]
@@ -240,9 +230,7 @@ def test_make_knows_the_studies(home: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
-    """One after the other in one process, where what a command leaves behind may not change the
-    next; the bytes are those of the study.
-    """
+    """In one process, where a command may leave nothing behind that changes the next's bytes."""
 
     def digests() -> dict[str, dict[str, str]]:
         """Of all but the rows of trainings, which hold times."""

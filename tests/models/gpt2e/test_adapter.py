@@ -9,7 +9,8 @@ import peft
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny import random_memory
+from tiny import GPT2_SHAPE as GPT2
+from tiny import random_memory, stir
 from torch import Tensor
 from transformers import (
     BertConfig,
@@ -36,29 +37,12 @@ from entity_transformers import (
 from entity_transformers.models.gpt2e.adapter import find_blocks
 
 SMALL: dict[str, Any] = {
-    "vocab_size": 31,
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
+    "vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
     "intermediate_size": 32,
-}
-LLAMA: dict[str, Any] = {
-    **SMALL,
-    "num_key_value_heads": 1,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-}
-GPT2: dict[str, Any] = {
-    "vocab_size": 31,
-    "n_positions": 64,
-    "n_embd": 16,
-    "n_layer": 2,
-    "n_head": 2,
-    "bos_token_id": 0,
-    "eos_token_id": 0,
-    **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0),
-}
+}  # fmt: skip
+LLAMA = SMALL | {"num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1}
+LLAMA["eos_token_id"] = None
+GREEDY: dict[str, Any] = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
 
 
 def make_base(name: str, folder: Path) -> PreTrainedModel:
@@ -71,19 +55,14 @@ def make_base(name: str, folder: Path) -> PreTrainedModel:
         "bert": lambda: BertForMaskedLM(bert),
     }
     model = models[name]()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
+    stir(model, 0.1)
     model.save_pretrained(folder)
     return type(model).from_pretrained(folder).eval()
 
 
 def open_gates(model: PreTrainedModel) -> None:
     torch.manual_seed(5)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "entity_attn" in name:
-                parameter.add_(torch.randn_like(parameter) * 0.3)
+    stir(model, 0.3, part="entity_attn")
 
 
 def make_input(batch: int = 2, length: int = 11) -> tuple[Tensor, Tensor, EntityMemory]:
@@ -94,6 +73,8 @@ def make_input(batch: int = 2, length: int = 11) -> tuple[Tensor, Tensor, Entity
 
 
 NAMES = ["gpt2", "llama", "bert"]
+STATIC = {"cache_implementation": "static", "disable_compile": True}
+CACHES = [{"use_cache": True}, {"use_cache": False}, STATIC]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,9 +98,7 @@ def test_closed_gate_changes_no_bit_and_an_open_one_does(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", NAMES)
-def test_padding_and_no_entities_as_vectors_of_ones(
-    name: str, implementation: str, tmp_path: Path
-) -> None:
+def test_padding_and_no_entities_as_vectors_of_ones(name, implementation, tmp_path):
     model = add_entity_attention(make_base(name, tmp_path), values="both", gate="none")
     model.set_attn_implementation(implementation)
     open_gates(model)
@@ -129,14 +108,11 @@ def test_padding_and_no_entities_as_vectors_of_ones(
     mask = torch.ones_like(tokens)
     mask[1, 6:] = 0
     alone = memory.select(slice(1, None))
-    for given, given_alone in (
-        ({}, {}),
-        ({"entity_ids": ids, "memory": memory}, {"entity_ids": ids[1:, :6], "memory": alone}),
-    ):
-        padded = model(tokens, attention_mask=mask, **given).logits[1, :6]
-        torch.testing.assert_close(
-            padded, model(tokens[1:, :6], **given_alone).logits[0], rtol=0, atol=5e-6
-        )
+    given = {"entity_ids": ids, "memory": memory}
+    for both, one in (({}, {}), (given, {"entity_ids": ids[1:, :6], "memory": alone})):
+        padded = model(tokens, attention_mask=mask, **both).logits[1, :6]
+        expected = model(tokens[1:, :6], **one).logits[0]
+        torch.testing.assert_close(padded, expected, rtol=0, atol=5e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -152,37 +128,27 @@ def test_decoders_hide_later_tokens_and_bert_does_not(name: str, tmp_path: Path)
     assert not torch.allclose(before[:, 7:], after[:, 7:])
     # No entities: a decoder averages over earlier values only, BERT over all.
     other = torch.cat([tokens[:, :7], tokens[:, 7:].flip(1)], dim=1)
-    assert torch.equal(
-        model(tokens, use_cache=False).logits[:, :7], model(other, use_cache=False).logits[:, :7]
-    ) == (name != "bert")
+    before, after = (model(one, use_cache=False).logits[:, :7] for one in (tokens, other))
+    assert torch.equal(before, after) == (name != "bert")
 
 
 def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
-    model = add_entity_attention(
-        make_base("gpt2", tmp_path), gate="none", layer_norm=True, values="both"
-    )
+    base = make_base("gpt2", tmp_path)
+    model = add_entity_attention(base, gate="none", layer_norm=True, values="both")
     open_gates(model)
-    gpt2e = GPT2EForCausalLM(
-        GPT2EConfig(**GPT2, entity_layer_norm=True, entity_values="both")
-    ).eval()
+    config = GPT2EConfig(**GPT2, entity_layer_norm=True, entity_values="both")
+    gpt2e = GPT2EForCausalLM(config).eval()
     assert not any(gpt2e.load_state_dict(model.state_dict()))
     tokens, ids, memory = make_input()
     for given in ({"entity_ids": ids, "memory": memory}, {}, {"use_cache": False}):
-        torch.testing.assert_close(
-            model(tokens, **given).logits, gpt2e(tokens, **given).logits, rtol=0, atol=1e-6
-        )
-    hidden = [
-        m(tokens, entity_ids=ids, memory=memory, output_hidden_states=True).hidden_states
-        for m in (model, gpt2e)
-    ]
-    for ours, theirs in zip(*hidden, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+        one, other = (m(tokens, output_hidden_states=True, **given) for m in (model, gpt2e))
+        for ours, theirs in zip(one.hidden_states, other.hidden_states, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+        torch.testing.assert_close(one.logits, other.logits, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_entity_attention_saved_alone_fits_its_model_and_no_other(
-    name: str, tmp_path: Path
-) -> None:
+def test_entity_attention_saved_alone_fits_its_model_and_no_other(name, tmp_path):
     base = make_base(name, tmp_path / "base")
     blocks = list(find_blocks(base, 2))
     model = add_entity_attention(base, values="both", blocks=blocks[1:])
@@ -194,11 +160,9 @@ def test_entity_attention_saved_alone_fits_its_model_and_no_other(
     given = {"entity_ids": ids, "memory": memory}
     expected = model(tokens, **given).logits
     fresh = make_base(name, tmp_path / "base")
-    kind = type(fresh)
     again = load_entity_attention(tmp_path / "alone", fresh)
     assert again is fresh
     assert torch.equal(again(tokens, **given).logits, expected)
-    assert isinstance(again, kind)
     other = add_entity_attention(make_base(name, tmp_path / "base"), values="both")
     with pytest.raises(ValueError, match=r"is not one of this model \(.*entity_attn"):
         load_entity_attention(tmp_path / "alone", other)
@@ -209,34 +173,21 @@ def test_entity_attention_saved_alone_fits_its_model_and_no_other(
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 @pytest.mark.parametrize("alibi", [False, True])
-@pytest.mark.parametrize(
-    "cached",
-    [
-        {"use_cache": True},
-        {"use_cache": False},
-        {"cache_implementation": "static", "disable_compile": True},
-    ],
-    ids=str,
-)
-def test_generate_takes_entities_and_equals_full_passes(
-    name: str, cached: dict[str, Any], alibi: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("cached", CACHES, ids=str)
+def test_generate_takes_entities_and_equals_full_passes(name, cached, alibi, tmp_path):
     base = make_base(name, tmp_path)
     model = add_entity_attention(base, gate="none", values="both", alibi=alibi)
     open_gates(model)
     torch.manual_seed(1)
-    with torch.no_grad():  # else it repeats one token, whatever it reads
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * (0.5 if parameter.ndim > 1 else 0.05))
+    stir(model, 0.5, 0.05)  # else it repeats one token, whatever it reads
     tokens, ids, memory = make_input()
 
     def rule(sofar: Tensor, known: Tensor) -> Tensor:
         return torch.where(sofar[:, -1] % 3 == 0, known[:, -1], sofar[:, -1] % 4)
 
-    how = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
-    found = model.generate(
-        tokens, entity_ids=ids, memory=memory, new_entities=rule, **cached, **how
-    )
+    how = {"max_new_tokens": 6, **GREEDY}
+    given = {"entity_ids": ids, "memory": memory, "new_entities": rule}
+    found = model.generate(tokens, **given, **cached, **how)
     slow, given = tokens, ids
     for _ in range(6):
         logits = model(slow, entity_ids=given, memory=memory, use_cache=False).logits
@@ -244,11 +195,6 @@ def test_generate_takes_entities_and_equals_full_passes(
         given = torch.cat([given, rule(slow, given)[:, None]], 1)
     assert torch.equal(found, slow)
     assert not torch.equal(model.generate(tokens, **how), slow)
-
-
-GREEDY: dict[str, Any] = {
-    "max_new_tokens": 4, "do_sample": False, "eos_token_id": None, "pad_token_id": 0
-}  # fmt: skip
 
 
 def make_gpt2e(base: PreTrainedModel, folder: Path) -> GPT2EForCausalLM:
@@ -259,16 +205,16 @@ def adapt(base: PreTrainedModel, folder: Path) -> PreTrainedModel:
     return add_entity_attention(copy.deepcopy(base)).eval()
 
 
-@pytest.mark.parametrize(
-    ("name", "make"), [("gpt2", adapt), ("llama", adapt), ("gpt2", make_gpt2e)]
-)
+WAYS = [("gpt2", adapt), ("llama", adapt), ("gpt2", make_gpt2e)]
+
+
+@pytest.mark.parametrize(("name", "make"), WAYS)
 def test_generate_from_embeddings_as_the_model_did(name: str, make: Any, tmp_path: Path) -> None:
     base = make_base(name, tmp_path)
     tokens = make_input()[0]
-    given = {"inputs_embeds": base.get_input_embeddings()(tokens),
-             "attention_mask": torch.ones_like(tokens)}  # fmt: skip
-    found = make(base, tmp_path).generate(**given, **GREEDY)
-    assert torch.equal(found, base.generate(**given, **GREEDY))
+    given = {"inputs_embeds": base.get_input_embeddings()(tokens), "max_new_tokens": 4}
+    given |= GREEDY | {"attention_mask": torch.ones_like(tokens)}
+    assert torch.equal(make(base, tmp_path).generate(**given), base.generate(**given))
 
 
 @pytest.mark.parametrize("make", [adapt, make_gpt2e])
@@ -280,7 +226,8 @@ def test_prompts_of_peft_generate_as_with_the_model(how: str, make: Any, tmp_pat
     models = [peft.get_peft_model(one, config).eval() for one in (base, make(base, tmp_path))]
     models[1].prompt_encoder.load_state_dict(models[0].prompt_encoder.state_dict())
     tokens, ids, memory = make_input()
-    given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **GREEDY}
+    given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "max_new_tokens": 4}
+    given |= GREEDY
     plain, found = (model.generate(**given) for model in models)
     assert torch.equal(plain, found)
     with pytest.raises(ValueError, match="prompt learning"):
@@ -303,12 +250,9 @@ def test_a_pickle_gives_the_same_model(name: str, protocol: int, tmp_path: Path)
 def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: Path) -> None:
     model = add_entity_attention(make_base("llama", tmp_path))
     tokens, ids, _ = make_input()
-    rows = [
-        {"input_ids": t, "entity_ids": i, "labels": t} for t, i in zip(tokens, ids, strict=True)
-    ]
-    arguments = TrainingArguments(
-        str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True
-    )
+    names = ("input_ids", "entity_ids", "labels")
+    rows = [dict(zip(names, row, strict=True)) for row in zip(tokens, ids, tokens, strict=True)]
+    arguments = TrainingArguments(str(tmp_path), max_steps=1, report_to=[], use_cpu=True)
     with pytest.raises(ValueError, match="entity_ids came without memory"):
         Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
 
@@ -335,30 +279,23 @@ def test_more_tokens_than_positions_are_refused_in_words(given: str, tmp_path: P
         model(tokens[:, 60:], past_key_values=cache)
 
 
+SLIDING = MistralConfig(**LLAMA, sliding_window=4)
 CANNOT: list[tuple[Any, str]] = [
     (lambda model, base: add_entity_attention(model), "already"),
-    (
-        lambda model, base: run(model, (slice(None), slice(1, None))),
-        r"\[2, 10\], expected \[2, 11\]",
-    ),
-    (lambda model, base: run(model, None), "without memory"),
+    (lambda model, base: run(model, cut=1), r"\[2, 10\], expected \[2, 11\]"),
+    (lambda model, base: run(model, memory=None), "without memory"),
     (lambda model, base: add_entity_attention(base, gate="Zero"), "gate"),
     (lambda model, base: add_entity_attention(base, values="hiden"), "gate"),
     (lambda model, base: add_entity_attention(base, residual=False), "gate"),
-    (
-        lambda model, base: add_entity_attention(
-            MistralForCausalLM(MistralConfig(**LLAMA, sliding_window=4))
-        ),
-        "layers of sliding or other attention",
-    ),
+    (lambda model, base: add_entity_attention(MistralForCausalLM(SLIDING)), "layers of sliding or"),
     (lambda model, base: find_blocks(model, 3), "has 0 lists of 3 modules, expected 1: name its"),
     (lambda model, base: save_entity_attention(base, Path("alone")), "has no entity attention"),
 ]
 
 
-def run(model: PreTrainedModel, part: Any) -> None:
+def run(model: PreTrainedModel, cut: int = 0, **more: Any) -> None:
     tokens, ids, memory = make_input()
-    model(tokens, entity_ids=ids if part is None else ids[part], memory=memory if part else None)
+    model(tokens, **{"entity_ids": ids[:, cut:], "memory": memory} | more)
 
 
 @pytest.mark.parametrize(("ask", "message"), CANNOT, ids=[message for _, message in CANNOT])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import random_memory
+from tiny import GPT2_SHAPE, random_memory, stir
 from torch import Tensor
 
 from entity_transformers.models.gpt2e.memory import EntityMemory
@@ -15,19 +15,8 @@ LENGTH = 12
 
 def make_model(**changes: Any) -> GPT2EForCausalLM:
     torch.manual_seed(1)
-    shape = {
-        "vocab_size": 31,
-        "n_positions": 64,
-        "n_embd": 16,
-        "n_layer": 2,
-        "n_head": 2,
-        "bos_token_id": 0,
-        "eos_token_id": 30,
-    }
-    model = GPT2EForCausalLM(GPT2EConfig(**{**shape, **changes}))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * (0.5 if parameter.ndim > 1 else 0.05))
+    model = GPT2EForCausalLM(GPT2EConfig(**GPT2_SHAPE | {"eos_token_id": 30} | changes))
+    stir(model, 0.5, 0.05)
     return model.double().eval()
 
 
@@ -39,27 +28,19 @@ def make_input(batch: int = 2) -> tuple[Tensor, Tensor, EntityMemory]:
 
 
 def pick_entity(tokens: Tensor, ids: Tensor) -> Tensor:
-    """A rule that depends on both: every third token goes on with the entity before, others take
-    one by their number.
-    """
+    """Every third token goes on with the entity before, others take one by their number."""
     assert ids.shape[1] == tokens.shape[1] - 1
     return torch.where(tokens[:, -1] % 3 == 0, ids[:, -1], tokens[:, -1] % 4)
 
 
 def continue_slowly(
-    model: GPT2EForCausalLM,
-    tokens: Tensor,
-    ids: Tensor | None,
-    memory: EntityMemory,
-    rule: Any,
-    steps: int,
+    model: Any, tokens: Tensor, ids: Tensor | None, memory: EntityMemory, rule: Any, steps: int
 ) -> Tensor:
     """Greedy continuation of one document by full forward passes without a cache."""
     for _ in range(steps):
         given = {} if ids is None else {"entity_ids": ids, "memory": memory}
-        tokens = torch.cat(
-            [tokens, model(tokens, use_cache=False, **given).logits[:, -1:].argmax(-1)], dim=1
-        )
+        logits = model(tokens, use_cache=False, **given).logits
+        tokens = torch.cat([tokens, logits[:, -1:].argmax(-1)], dim=1)
         if ids is not None:
             new = rule(tokens, ids) if callable(rule) else torch.full((len(tokens),), rule)
             ids = torch.cat([ids, new[:, None]], dim=1)
@@ -104,9 +85,7 @@ def test_generate_without_entities_and_that_entities_matter() -> None:
 
 
 def test_beams_carry_their_own_entities() -> None:
-    """With the cache, beams are re-ordered at each step; without it every step is a full pass over
-    the beams' own ids.
-    """
+    """With the cache beams are re-ordered at each step; without it each step is a full pass."""
     model = make_model(eos_token_id=None)
     tokens, ids, memory = make_input()
     given = {"entity_ids": ids, "memory": memory, "max_new_tokens": 8, "num_beams": 4, **GREEDY}
@@ -122,31 +101,18 @@ def test_beams_carry_their_own_entities() -> None:
 
 
 _, IDS, MEMORY = make_input()
+GIVEN = {"entity_ids": IDS, "memory": MEMORY}
 BAD: list[tuple[dict[str, Any], str]] = [
-    (
-        {"entity_ids": IDS[:, 1:], "memory": MEMORY},
-        r"entity_ids has shape \[2, 11\], expected \[2, 12\]",
-    ),
+    (GIVEN | {"entity_ids": IDS[:, 1:]}, r"entity_ids has shape \[2, 11\], expected \[2, 12\]"),
     ({"entity_ids": IDS}, "came without memory"),
     ({"entity_states": MEMORY.read(IDS)}, "neither entity_states nor inputs_embeds"),
-    (
-        {"entity_ids": IDS, "memory": EntityMemory(1, 3, 16), "num_beams": 2},
-        r"\[1, 4, 16\], expected an EntityMemory \[2, entities \+ 1, 16\]",
-    ),
-    (
-        {"entity_ids": IDS, "memory": MEMORY, "new_entities": 1.5},
-        r"new_entities is 1\.5, expected one entity id or a function",
-    ),
+    (GIVEN | {"memory": EntityMemory(1, 3, 16), "num_beams": 2},
+     r"\[1, 4, 16\], expected an EntityMemory \[2, entities \+ 1, 16\]"),
+    (GIVEN | {"new_entities": 1.5}, r"new_entities is 1\.5, expected one entity id or a function"),
     ({"new_entities": 2}, "new_entities 2 came without entity_ids"),
-    (
-        {"entity_ids": IDS, "memory": MEMORY, "new_entities": lambda p, e: [1, 1]},
-        r"new_entities returned list \[\], expected int64 \[2\]",
-    ),
-    (
-        {"entity_ids": IDS, "memory": MEMORY, "new_entities": lambda p, e: torch.tensor(1)},
-        r"new_entities returned torch.int64 \[\], expected int64 \[2\]",
-    ),
-]
+    (GIVEN | {"new_entities": lambda p, e: [1, 1]}, r"returned list \[\], expected int64 \[2\]"),
+    (GIVEN | {"new_entities": lambda p, e: torch.tensor(1)}, r"returned torch.int64 \[\], exp"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "message"), BAD, ids=[message for _, message in BAD])

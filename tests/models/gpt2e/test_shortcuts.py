@@ -1,6 +1,4 @@
-"""The shortcuts of entity attention: each against `EntityAttention`, values and gradients, and what
-each one computes by itself.
-"""
+"""The shortcuts of entity attention, each against `EntityAttention`: values and gradients."""
 
 from itertools import pairwise
 from types import SimpleNamespace
@@ -63,9 +61,7 @@ def assert_same(
     gradients = []
     for layer, output in zip((plain, fast), outputs, strict=True):
         wanted = [*inputs, *layer.parameters()]
-        gradients.append(
-            torch.autograd.grad(output, wanted, weighting, allow_unused=True, retain_graph=True)
-        )
+        gradients.append(torch.autograd.grad(output, wanted, weighting, True, allow_unused=True))
     names = [*map(str, range(len(inputs))), *(name for name, _ in plain.named_parameters())]
     for name, slow, quick in zip(names, *gradients, strict=True):
         assert (slow is None) == (quick is None), name
@@ -83,9 +79,7 @@ def make_starts(length: int) -> Tensor:
 @pytest.mark.parametrize("length", [1, 2, 40])
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_shortcuts_equal_the_plain_form(
-    switches: dict[str, Any], is_causal: bool, length: int, kernel: str
-) -> None:
+def test_shortcuts_equal_the_plain_form(switches, is_causal, length, kernel):
     """Few tokens (two products around the mean) and many (their matrices multiplied first)."""
     plain, fast = make_layers(kernel, is_causal=is_causal, **switches)
     hidden, rows, ids = make_inputs(length)
@@ -97,9 +91,7 @@ def test_shortcuts_equal_the_plain_form(
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_shortcuts_equal_the_plain_form_in_packed_documents(
-    switches: dict[str, Any], kernel: str
-) -> None:
+def test_shortcuts_equal_the_plain_form_in_packed_documents(switches, kernel):
     """By where the documents start, and by the mask that a model makes of that."""
     plain, fast = make_layers(kernel, **switches)
     hidden, rows, ids = make_inputs(40)
@@ -109,10 +101,8 @@ def test_shortcuts_equal_the_plain_form_in_packed_documents(
     for entities in (Entities(uniform=True, starts=starts), Entities(), Entities(rows, picks)):
         outputs = (plain(hidden, entities, mask)[0], fast(hidden, entities, given)[0])
         assert_same(plain, fast, outputs, hidden, rows)
-    outputs = tuple(
-        layer(hidden, Entities(uniform=True, starts=starts))[0] for layer in (plain, fast)
-    )
-    assert_same(plain, fast, outputs, hidden)
+    uniform = Entities(uniform=True, starts=starts)
+    assert_same(plain, fast, (plain(hidden, uniform)[0], fast(hidden, uniform)[0]), hidden)
 
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
@@ -145,26 +135,19 @@ def test_eager_dropout_draws_as_the_plain_form(switches: dict[str, Any], entitie
     plain, fast = make_layers("eager", attention_dropout=0.3, dropout=0.2, **switches)
     hidden, rows, ids = make_inputs(20)
     picks = flat_rows(ids, ROWS)
-    given = {
-        "none": Entities(uniform=True),
-        "each": Entities(gather_rows(rows, picks)),
-        "picks": Entities(rows, picks),
-    }[entities]
-    outputs, weights = [], []
+    given = {"none": Entities(uniform=True), "each": Entities(gather_rows(rows, picks))}
+    found = []
     for layer in (plain.train(), fast.train()):
         torch.manual_seed(0)
-        output, dropped = layer(hidden, given)
-        outputs.append(output)
-        weights.append(dropped)
+        found.append(layer(hidden, given.get(entities, Entities(rows, picks))))
+    outputs, weights = zip(*found, strict=True)
     torch.testing.assert_close(*weights, **CLOSE)
-    assert_same(plain, fast, (outputs[0], outputs[1]), hidden, rows)
+    assert_same(plain, fast, outputs, hidden, rows)
 
 
 @pytest.mark.parametrize("entities", ["none", "picks"])
 @pytest.mark.parametrize("switches", SWITCHES[:-1], ids=str)  # with ALiBi there are no strips
-def test_strips_with_the_same_weights_dropped_equal_the_plain_form(
-    switches: dict[str, Any], entities: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strips_with_the_same_weights_dropped_equal_the_plain_form(switches, entities, monkeypatch):
     length, dropout = 150, 0.25
     plain, fast = make_layers(attention_dropout=dropout, **switches)
     hidden, rows, ids = make_inputs(length)
@@ -204,9 +187,7 @@ class Adapter(torch.nn.Module):
 
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("values", ["hidden", "both"])
-def test_what_is_put_around_a_projection_counts_without_entities_too(
-    values: str, cached: bool
-) -> None:
+def test_what_is_put_around_a_projection_counts_without_entities_too(values, cached):
     plain, fast = make_layers(values=values)
     for name in ("v_attn", "c_proj", "q_attn", "k_attn"):
         adapter = Adapter(getattr(plain, name))
@@ -232,19 +213,12 @@ def test_mean_so_far_equals_the_loop(length: int) -> None:
 
 def test_mean_of_packed_documents_forgets_large_neighbours() -> None:
     states = torch.cat([torch.full((1, 50, 1), 1e6), torch.arange(1.0, 6.0).view(1, 5, 1)], dim=1)
-    starts = torch.tensor([[0] * 50 + [50] * 5])
-    torch.testing.assert_close(
-        mean_so_far(states, starts)[0, 50:, 0],
-        torch.tensor([1.0, 1.5, 2.0, 2.5, 3.0]),
-        rtol=0,
-        atol=1e-6,
-    )
+    found = mean_so_far(states, torch.tensor([[0] * 50 + [50] * 5]))[0, 50:, 0]
+    torch.testing.assert_close(found, torch.tensor([1, 1.5, 2, 2.5, 3]), rtol=0, atol=1e-6)
 
 
 def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
-    """Values that are one-hot positions give the weights back: 0 or 1 / (t + 1) / (1 - p), and 0
-    for later tokens.
-    """
+    """Values that are one-hot positions give the weights back."""
     length, dropout = 130, 0.25
     value = torch.eye(length).expand(4, 2, length, length)
     torch.manual_seed(0)
@@ -259,9 +233,8 @@ def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
     value = value.clone().requires_grad_()
     torch.manual_seed(0)
     attend_in_strips(None, None, value, dropout).backward(weighting.transpose(1, 2))
-    torch.testing.assert_close(
-        value.grad, weights.transpose(2, 3) @ weighting, rtol=1e-4, atol=1e-5
-    )
+    expected = weights.transpose(2, 3) @ weighting
+    torch.testing.assert_close(value.grad, expected, rtol=1e-4, atol=1e-5)
     _, fast = make_layers(attention_dropout=dropout)
     hidden, _, _ = make_inputs(70)
     assert not torch.equal(*(fast.train()(hidden, Entities(uniform=True))[0] for _ in range(2)))

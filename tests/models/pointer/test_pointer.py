@@ -1,28 +1,20 @@
-"""The entity pointer against its equations written out in plain Python, token by token and form by
-form, and what it may know.
-"""
+"""The entity pointer against its equations in plain Python, and what it may know."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 import torch
 from tiny import lively_model, tiny_corpus, tiny_model
 from torch import Tensor
-from torch.nn import functional
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
 from entity_transformers.models.loss import sum_mixture
 from entity_transformers.models.pointer.model import GPT2Pointer
 from entity_transformers.models.pointer.pointer import (
-    AGES,
-    COUNTS,
     NOTHING,
     Copies,
-    EntityPointer,
-    bucket,
     find_copied,
     mix_all,
     unpack,
@@ -38,7 +30,6 @@ CHANGES = {"entity_lag": LAG, "pointer_width": 8, "pointer_forms": 2, "pointer_t
 def lively(**changes: object) -> GPT2Pointer:
     """A pointer model in which everything that is read shows."""
     model = lively_model(KIND, **{**CHANGES, **changes})
-    assert isinstance(model, GPT2Pointer)
     with torch.no_grad():
         for table in (p for p in model.pointer.parameters() if p.dim() == 1):
             table.add_(0.03 * torch.randn_like(table))
@@ -46,9 +37,7 @@ def lively(**changes: object) -> GPT2Pointer:
 
 
 def draw_text(length: int, seed: int = 0, entities: int = 4) -> tuple[Tensor, Tensor]:
-    """Tokens and labels int64 [1, length]: mentions of 1 to 5 tokens, few different tokens, so that
-    forms return and are read in part.
-    """
+    """Tokens and labels [1, length], so few different ones that forms return, also in part."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(1, 6, (1, length), generator=generator)
     labels = torch.zeros(1, length, dtype=torch.int64)
@@ -143,12 +132,10 @@ def test_probabilities_are_those_of_the_equations_and_sum_to_1() -> None:
     tokens, labels = draw_text(60)
     hidden, said = read(model, tokens, labels)
     torch.testing.assert_close(said.exp().sum(-1), torch.ones_like(said[..., 0]), rtol=0, atol=1e-9)
-    targets, copied = tokens[0].tolist(), 0
+    text, copied = (tokens[0].tolist(), labels[0].tolist()), 0
     for t in range(60):
         for target in range(7):
-            expected = plain_log_probability(
-                model, targets, labels[0].tolist(), hidden[0], t, target
-            )
+            expected = plain_log_probability(model, *text, hidden[0], t, target)
             torch.testing.assert_close(said[0, t, target], expected, rtol=1e-8, atol=1e-8)
             plain = (hidden[0, t] @ model.output_weight.T).log_softmax(-1)[target]
             copied += abs(float(expected - plain)) > 0.1
@@ -176,60 +163,28 @@ def test_gradients_are_those_of_the_equations_through_six_windows() -> None:
     tokens, labels = draw_text(6 * WINDOW, seed=3)
     targets = tokens.roll(-1, 1)
     targets[0, 5], targets[0, -1] = -100, -100
-    state, losses, hidden = model.start(1, 4), [], []
+    state, losses = model.start(1, 4), []
     for start in range(0, 6 * WINDOW, WINDOW):
         part = slice(start, start + WINDOW)
         batch = Batch(tokens[:, part], labels[:, part])
-        hidden.append(model.point(batch, state)[0])
         loss, state = model.sum_losses(batch, targets[:, part], state, 1.0, None)
         losses.append(loss)
     torch.stack(losses).sum().backward()
     found = {n: p.grad.clone() for n, p in model.module.named_parameters() if p.grad is not None}
     model.module.zero_grad()
 
-    hidden = [
-        model.read(Batch(tokens[:, start : start + WINDOW])).last_hidden_state
-        for start in range(0, 6 * WINDOW, WINDOW)
-    ]
-    states = torch.cat(hidden, 1)[0]
-    read = tokens[0].tolist(), labels[0].tolist()
-    plain = [
-        -plain_log_probability(model, *read, states, t, int(targets[0, t]))
+    hidden = [model.read(Batch(part)).last_hidden_state for part in tokens.split(WINDOW, 1)]
+    text = tokens[0].tolist(), labels[0].tolist(), torch.cat(hidden, 1)[0]
+    plain = sum(
+        -plain_log_probability(model, *text, t, int(targets[0, t]))
         for t in range(6 * WINDOW)
         if targets[0, t] >= 0
-    ]
-    torch.testing.assert_close(
-        torch.stack(losses).sum(), torch.stack(plain).sum(), rtol=1e-9, atol=1e-9
     )
-    torch.stack(plain).sum().backward()
+    torch.testing.assert_close(torch.stack(losses).sum(), plain, rtol=1e-9, atol=1e-9)
+    plain.backward()
     for name, parameter in model.module.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9)
     assert all(found[f"entity_pointer.{n}"].any() for n in ("query.weight", "key.weight", "match"))
-
-
-def test_gate_and_attention_are_those_of_the_formula() -> None:
-    """With one form of one token for each entity and nothing read of any."""
-    torch.manual_seed(1)
-    own, states = EntityPointer(16, 8, 1, rate=1.0), torch.randn(5, 16)
-    for parameter in own.parameters():
-        torch.nn.init.normal_(parameter)
-    model = lively(pointer_forms=1)
-    memory = model.start(1, 3)
-    memory.keys.normal_()
-    memory.count[0] = torch.tensor([0, 1, 4, 200])
-    memory.seen[0] = torch.tensor([0, 3, 90, 97])
-    memory.read[0] = 100
-    memory.forms[0, 1:, 0, 0] = torch.tensor([7, 8, 9])
-    copies = own(states[None], torch.full((1, 8), 30), memory)
-    like, keys = (functional.layer_norm(x, (16,)) for x in (states, memory.keys[0, 1:]))
-    scores = (like @ own.query.weight.T) @ (keys @ own.key.weight.T).T / 8**0.5
-    scores = scores + own.seen[bucket(100 - memory.seen[0, 1:], AGES)]
-    scores = scores + own.count[bucket(memory.count[0, 1:], COUNTS)] + own.rank
-    alone = own.model(like)
-    expected = torch.cat([alone, scores], 1).log_softmax(1)
-    torch.testing.assert_close(copies.share[0], expected[:, 0])
-    torch.testing.assert_close(copies.shares[0], expected[:, 1:])
-    assert copies.tokens[0].tolist() == [[7, 8, 9]] * 5
 
 
 def test_the_loss_in_strips_is_that_of_the_logits() -> None:
@@ -281,9 +236,8 @@ def test_with_a_gate_of_0_it_is_its_base_to_the_bit() -> None:
             hidden, state = model.encode(batch, state)
             alone, other = plain.encode(batch, other)
             assert torch.equal(unpack(hidden, model.width)[0], alone)
-            assert torch.equal(
-                model.nats(hidden, targets[:, part]), plain.nats(alone, targets[:, part])
-            )
+            pairs = (model, hidden), (plain, alone)
+            assert torch.equal(*(one.nats(found, targets[:, part]) for one, found in pairs))
 
 
 def test_it_starts_as_its_base_and_with_like_states_scoring_higher() -> None:
@@ -298,18 +252,15 @@ def test_it_starts_as_its_base_and_with_like_states_scoring_higher() -> None:
 
 @torch.no_grad()
 def test_documents_packed_in_a_row_do_not_see_each_others_entities() -> None:
-    """A row of training in which documents begin within windows and at their start, against each
-    document alone.
-    """
+    """Documents begin within windows and at their start: each as alone."""
     model = lively()
     texts = [draw_text(n, seed, entities=2) for seed, n in enumerate((21, 11, 24), start=7)]
     for tokens, _ in texts:
         tokens[0, 0] = 0  # <|endoftext|>
     rows = (0, 2, 0)  # of the memory, whose documents end before they are used again
     row = torch.cat([tokens for tokens, _ in texts], 1)
-    labels = torch.cat(
-        [torch.where(own > 0, own + r, 0) for (_, own), r in zip(texts, rows, strict=True)], 1
-    )
+    moved = [torch.where(own > 0, own + r, 0) for (_, own), r in zip(texts, rows, strict=True)]
+    labels = torch.cat(moved, 1)
     ends = [0, 21, 32, 56]
     state, found = model.start(1, 4), []
     for start in range(0, 56, WINDOW):
@@ -337,15 +288,10 @@ def test_documents_packed_in_a_row_do_not_see_each_others_entities() -> None:
 
 @torch.no_grad()
 def test_context_that_is_read_again_is_not_written_again() -> None:
-    """A stride of half a window: the memory is what windows of that size leave of the same states,
-    and predictions are those of the equations.
-    """
+    """With a stride of half a window, against a memory that is written window by window."""
     model, corpus = lively(), give(tiny_corpus(1, seed=4, shortest=38), "gold")
     losses = score_corpus(model, corpus, window=WINDOW, stride=WINDOW // 2, batch=1)
-    assert corpus.given is not None
-    tokens, labels = (
-        torch.from_numpy(array.astype("int64"))[None] for array in (corpus.tokens, corpus.given)
-    )
+    tokens, labels = (torch.tensor(array.tolist())[None] for array in (corpus.tokens, corpus.given))
     state, new, expected = model.start(1, 4), 0, [torch.zeros(1)]
     while new < tokens.shape[1]:
         start, end = max(0, new - WINDOW // 2), new + (WINDOW // 2 if new else WINDOW)
@@ -364,15 +310,12 @@ def test_context_that_is_read_again_is_not_written_again() -> None:
 
 
 @pytest.mark.parametrize("rate", [7.5, 30.0, 30_000.0])
-def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(
-    tmp_path: Path, rate: float
-) -> None:
+def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(tmp_path, rate):
     """A rate is the optimizer's matter: stored weights are so many times smaller for it."""
     saved = lively(pointer_rate=30.0)
     saved.save(tmp_path / "saved")
-    taken = tiny_model(
-        KIND, **CHANGES, pointer_rate=rate, initial_weights=str(tmp_path / "saved"), dropout=0.0
-    ).eval()
+    own = CHANGES | {"pointer_rate": rate, "initial_weights": str(tmp_path / "saved")}
+    taken = tiny_model(KIND, **own, dropout=0.0).eval()
     assert taken.pointer.rate == rate
     tokens, labels = draw_text(40)
     expected, found = (read(model, tokens, labels)[1] for model in (saved, taken))

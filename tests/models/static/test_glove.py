@@ -1,6 +1,4 @@
-"""GloVe: counts by a double loop, a pass by the plain update, the objective by mittens, and log X
-found again where it has a low rank.
-"""
+"""GloVe: counts by a double loop, the plain update, mittens' objective, a log X of low rank."""
 
 import math
 from collections import defaultdict
@@ -22,6 +20,7 @@ from entity_transformers.models.static.glove import (
     weigh,
 )
 
+ARRAYS = ("words", "contexts", "word_squares", "context_squares")
 TEXTS = st.lists(st.lists(st.integers(0, 6), max_size=14), max_size=5)
 
 
@@ -51,11 +50,8 @@ def pass_plainly(
 ) -> tuple[list[np.ndarray], float]:
     """One cell after another, one number after another, in float64."""
     words, contexts, word_squares, context_squares = (
-        array.astype(np.float64)
-        for array in (
-            factors.words, factors.contexts, factors.word_squares, factors.context_squares,
-        )
-    )  # fmt: skip
+        getattr(factors, name).astype(np.float64) for name in ARRAYS
+    )
     total, width = 0.0, words.shape[1] - 1
     for n, (i, j) in enumerate(zip(cells.rows, cells.columns, strict=True)):
         off = sum(words[i, b] * contexts[j, b] for b in range(width))
@@ -80,8 +76,8 @@ def test_passes_are_those_of_the_plain_update(rate: float) -> None:
     for _ in range(3):
         expected, total = pass_plainly(factors, cells, logs, weights, rate)
         assert run_epoch(factors, cells, logs, weights, rate) == pytest.approx(total, rel=1e-5)
-        found = (factors.words, factors.contexts, factors.word_squares, factors.context_squares)
-        for one, other in zip(found, expected, strict=True):
+        for name, other in zip(ARRAYS, expected, strict=True):
+            one = getattr(factors, name)
             assert one.dtype == np.float32
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -103,13 +99,9 @@ def test_the_objective_is_mittens_own() -> None:
     oracle.W, oracle.C = factors.words[:, :width], factors.contexts[:, :width]
     oracle.bw, oracle.bc = factors.words[:, width:], factors.contexts[:, width:]
     _, expected = oracle._get_gradients_and_error(oracle._make_prediction(), logs, weights)
-    found = run_epoch(
-        factors,
-        cells,
-        np.log(cells.counts).astype(np.float32),
-        weigh(cells.counts, 3, 0.75).astype(np.float32),
-        0.0,  # nothing moves, so that all cells are scored with the same numbers
-    )
+    own = np.log(cells.counts).astype(np.float32), weigh(cells.counts, 3, 0.75).astype(np.float32)
+    # nothing moves, so that all cells are scored with the same numbers
+    found = run_epoch(factors, cells, *own, 0.0)
     assert found == pytest.approx(expected, rel=1e-5)
 
 

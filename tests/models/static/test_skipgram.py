@@ -1,13 +1,10 @@
-"""word2vec and fastText: gensim's own numbers, every word of long documents, the same bytes twice;
-fastText's words from n-grams against floret.
-"""
+"""word2vec and fastText: gensim's own numbers, the same bytes twice, floret's words."""
 
 import hashlib
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,14 +46,13 @@ def test_the_vectors_are_those_of_a_direct_call_of_gensim(kind: str) -> None:
     own |= {"seed": 7, "workers": 1}
     if kind == "word2vec":
         direct = models.Word2Vec(texts, **own, sample=1e-3, alpha=0.025)
-        trained_numbers = direct.wv.vectors.size + direct.syn1neg.size
     else:
         direct = models.FastText(sentences=texts, **own, sample=1e-4, alpha=0.05, bucket=300)
-        trained_numbers = direct.wv.vectors.size + direct.syn1neg.size + 300 * 12
     vectors, fitted = train(kind, texts)
     assert list(vectors.words) == direct.wv.index_to_key
     np.testing.assert_array_equal(vectors.vectors, direct.wv.vectors)
-    assert fitted == trained_numbers
+    ngrams = 300 * 12 if kind == "fasttext" else 0
+    assert fitted == direct.wv.vectors.size + direct.syn1neg.size + ngrams
     counts = {word: sum(text.count(word) for text in texts) for word in vectors.words}
     assert vectors.counts.tolist() == list(counts.values())
     if isinstance(vectors, SubwordVectors):  # an unknown word is gensim's mean of its n-grams
@@ -86,15 +82,9 @@ def test_the_same_bytes_come_twice_in_another_process() -> None:
         expected.append(hashlib.sha256(array.tobytes()).hexdigest())
         params = tiny_entry(kind, **SMALL[kind]).lm.model_dump()
         asked[kind] = {"params": params, "texts": make_texts()}
-    found = subprocess.run(
-        [sys.executable, "-c", AGAIN],
-        env=os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.split() == expected
+    env = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    python, text = [sys.executable, "-c", AGAIN], json.dumps(asked)
+    assert subprocess.check_output(python, env=env, input=text, text=True).split() == expected
 
 
 def test_every_word_of_a_long_document_is_trained_on() -> None:
@@ -112,9 +102,7 @@ def test_every_word_of_a_long_document_is_trained_on() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(3, 6), (2, 2), (1, 4)])
-def test_the_same_n_gram_vectors_give_floret_s_words(
-    sizes: tuple[int, int], tmp_path: Path
-) -> None:
+def test_the_same_n_gram_vectors_give_floret_s_words(sizes, tmp_path):
     """floret holds Facebook's fastText: from its matrix of words and n-grams its words follow."""
     floret = pytest.importorskip("floret", reason="needs floret, extra vectors")
     shortest, longest = sizes
