@@ -162,11 +162,6 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity
     raises ValueError.
     """
-    write_text(path, format_json(value, path.name))
-
-
-def format_json(value: Mapping[str, Any], where: str) -> str:
-    """The text of `write_json`; ``where`` names the object in an error."""
     try:
         text = json.dumps(
             value,
@@ -178,10 +173,10 @@ def format_json(value: Mapping[str, Any], where: str) -> str:
         )
     except ValueError as error:
         raise ValueError(
-            f"{where}: {error}: a metrics file holds finite numbers only (use n = 0 and null where"
-            " there is nothing)"
+            f"{path.name}: {error}: a metrics file holds finite numbers only (use n = 0 and null"
+            " where there is nothing)"
         ) from None
-    return text + "\n"
+    write_text(path, text + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

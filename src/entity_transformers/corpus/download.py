@@ -177,11 +177,9 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
         urls={file.path: file.url for file in source.files},
         retry_if_failed=RETRIES,
     )
-    missing = [
-        file
-        for file in source.files
-        if not (path := folder / file.path).is_file() or file_digest(path) != file.sha256
-    ]
+    there = [path for file in source.files if (path := folder / file.path).is_file()]
+    have = dict(zip(there, map(file_digest, there), strict=True))
+    missing = [file for file in source.files if have.get(folder / file.path) != file.sha256]
     hidden = not sys.stderr.isatty()
     for file in tqdm(missing, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
         if offline:
