@@ -289,7 +289,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
         few.encode(TEXT)
     with pytest.raises(ValueError, match="d#0: no words"):
         make_reader(tokenizer=tokenizer).encode(Document("d", 0, "test", "", (), ()))
-    for name, values in (("tags", ("NN",)), ("space_after", (True,))):
+    short: dict[str, Any] = {"tags": ("NN",), "space_after": (True,)}
+    for name, values in short.items():
         with pytest.raises(CorpusError, match=rf"d#0, {name}: 1 values, expected 2"):
             replace(Document("d", 0, "test", "", ("a", "b"), (0,)), **{name: values})
     with pytest.raises(FileNotFoundError, match="no model there"):
