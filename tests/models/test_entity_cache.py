@@ -80,3 +80,13 @@ def test_generation_holds_a_bounded_number_of_tokens(model: Any) -> None:
     assert cache.layers[0].keys.shape[-2] <= WINDOW + 3 + 1 + EVERY + 1
     with pytest.raises(ValueError, match="holds one text, 2 were given"):
         cache(prompt.expand(2, -1))
+
+
+def test_nothing_after_a_token_changes_its_state(model: Any) -> None:
+    other = TOKENS.copy()
+    other[31:] = other[31:][::-1]
+    states = [
+        EntityCache(keep_small, window=WINDOW, every=EVERY).read(model, tokens)
+        for tokens in (TOKENS, other)
+    ]
+    torch.testing.assert_close(states[0][:31], states[1][:31])

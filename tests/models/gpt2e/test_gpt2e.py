@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 from tiny import GPT2_SHAPE as SHAPE
 from tiny import random_memory, stir
@@ -289,3 +290,54 @@ def test_loads_in_another_process_and_where_the_package_is_absent(tmp_path, hidd
     done = subprocess.run(python, capture_output=True, text=True, env=env, check=False)
     module = "transformers_modules" if hidden else "entity_transformers"
     assert done.stdout.split() == ["GPT2EForCausalLM", module, "True"], done.stderr
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: int) -> None:
+    model = make_model(seed, entity_values=("hidden", "both")[seed % 2])
+    tokens, ids, memory = make_input(seed, batch=3, length=45)
+    t = int(torch.randint(1, 44, ()))
+    before = model(tokens, entity_ids=ids, memory=memory).logits
+    other_tokens, other_ids, other_memory = make_input(seed + 100, batch=3, length=45)
+    tokens[0, t + 1 :], ids[0, t + 1 :] = other_tokens[0, t + 1 :], other_ids[0, t + 1 :]
+    tokens[1:], ids[1:] = other_tokens[1:], other_ids[1:]
+    absent = sorted(set(range(1, ENTITIES + 1)) - set(ids[0, : t + 1].tolist()))
+    absent = torch.tensor(absent, dtype=torch.int64)
+    states = torch.cat([memory.states[:1], other_memory.states[1:]])
+    memory = memory.replace({"states": states}).put(
+        torch.zeros_like(absent), absent, torch.full((len(absent), 16), 9.0)
+    )
+    after = model(tokens, entity_ids=ids, memory=memory).logits
+    assert torch.equal(before[0, : t + 1], after[0, : t + 1])
+    assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
+
+
+def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
+    """Two windows: the second's loss reaches the first's tokens through the memory, and not once it
+    is detached.
+    """
+
+    def run(delta: Tensor, detach: bool) -> Tensor:
+        model = make_model(15).double()
+        tokens, ids, _ = make_input(15, batch=2)
+        ids[:, 2] = ids[:, -1] = 1
+        memory = EntityMemory(2, ENTITIES, 16, dtype=torch.float64)
+        first = model.transformer(
+            inputs_embeds=model.transformer.wte(tokens) + delta, entity_ids=ids, memory=memory
+        ).last_hidden_state
+        memory = memory.write(ids, first)
+        if detach:
+            memory = memory.detach()
+        logits = model(tokens.flip(1), entity_ids=ids, memory=memory).logits
+        return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+    delta = torch.zeros(2, 13, 16, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(run(delta, detach=False), delta)
+    direction = torch.randn(2, 13, 16, dtype=torch.float64)
+    with torch.no_grad():
+        numeric = (
+            run(delta + 1e-5 * direction, False) - run(delta - 1e-5 * direction, False)
+        ) / 2e-5
+    assert gradient.abs().max() > 1e-6
+    torch.testing.assert_close((gradient * direction).sum(), numeric, rtol=1e-5, atol=1e-10)
+    assert not torch.autograd.grad(run(delta, detach=True), delta, allow_unused=True)[0]
