@@ -27,10 +27,10 @@ from training import draw_lengths, make_corpus
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.reader import compute_token_losses
+from entity_transformers.encode.reader import read_document
 from entity_transformers.models.pretrained import PretrainedLM
 from entity_transformers.models.weights import SMOLLM2, find_tokenizer, find_weights
-from entity_transformers.tasks.cache import read_documents, recall_targets
+from entity_transformers.tasks.cache import recall_targets
 from entity_transformers.tasks.lambada import Passage, encode_passages, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -116,12 +116,11 @@ def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
     corpus = give(make_corpus([9000], model.output_weight.shape[0]), "none")
 
     def read(entries: int) -> np.ndarray:
-        how = {"window": WINDOW, "stride": WINDOW, "batch": BATCH}
-        ((states, targets),) = read_documents(model, corpus, **how)
-        nats = compute_token_losses(model, states, targets)
+        states, nats, _ = read_document(model, corpus, window=WINDOW, stride=WINDOW)
+        nats = nats[1:]
         if not entries:
             return nats
-        cached = recall_targets(states, targets, (entries,), (15.0,))[0, 0]
+        cached = recall_targets(states[:-1], corpus.tokens[1:], (entries,), (15.0,))[0, 0]
         return -np.log(0.9 * np.exp(-nats) + 0.1 * cached)
 
     name = f"a long document, {str(model.output_weight.dtype)[6:]}"
