@@ -115,6 +115,7 @@ def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
     """A document of 9,000 tokens, beside 4,096 entries for more than half of it."""
     corpus = give(make_corpus([9000], model.output_weight.shape[0]), "none")
 
+    @torch.inference_mode()
     def read(entries: int) -> np.ndarray:
         states, nats, _ = read_document(model, corpus, window=WINDOW, stride=WINDOW)
         nats = nats[1:]
