@@ -297,19 +297,20 @@ def build_contrasts(results: Results, step: str) -> Table:
         sides = [_find(results, one, side, text) for side in (one.ours, one.theirs)]
         if sides[0] and sides[1]:
             about = results, step, sides[0], sides[1]
-            gap, far = (subtract(*about, part) for part in ("all", "far"))
+            gap, *later = (subtract(*about, part) for part in ("all", "near", "far"))
             if gap is not None:
-                found.append((one, sides[0], sides[1], gap, subtract(*about, without=SEEN), far))
+                unseen = subtract(*about, without=SEEN)
+                found.append((one, sides[0], sides[1], gap, unseen, later))
     decided = [gap.p or 0.0 for one, kept, _, gap, *_ in found if _is_decided(one, kept)]
     adjusted = iter(adjust(decided))
     rows = []
-    for one, ours, theirs, gap, unseen, far in found:
+    for one, ours, theirs, gap, unseen, later in found:
         p = next(adjusted) if _is_decided(one, ours) else None
         rows.append((
             one.name, ours.text, Number(one.window, 0), Number(one.budget, 0), ours.name,
             theirs.name, gap.number(),
             MISSING if unseen is None or unseen.units == gap.units else unseen.number(),
-            MISSING if far is None else far.number(),
+            *(MISSING if part is None else part.number() for part in later),
             MISSING if p is None else Number(p, 4), _decide(one, gap, p),
         ))  # fmt: skip
     return Table(
@@ -317,16 +318,16 @@ def build_contrasts(results: Results, step: str) -> Table:
         title="The plan's contrasts",
         columns=(
             "", "Text", "Window", "Kept", "First", "Second", "First less second",
-            "In unseen texts", "Far mentions", "p (Holm)", "Verdict",
+            "In unseen texts", "Near mentions", "Far mentions", "p (Holm)", "Verdict",
         ),
         rows=tuple(rows),
         measures="What studies/remembering.md, written before any score, asks of these numbers.",
         note=(
             "Nats per token, less is better. Unseen texts: without the novels whose scores were"
-            " seen before the plan's study was run, if it has any. Far mentions: later mentions"
-            " whose entity was mentioned last before the window. p: of sign flips,"
-            " adjusted over the decided rows of"
-            f" this table. Equivalent: within {EQUIVALENT} by two one-sided tests."
+            " seen before the plan's study was run, if it has any. Near and far mentions: later"
+            " ones, whose entity was mentioned last within as many tokens as the window has, or"
+            " before that. p: of sign flips, adjusted over the decided rows of this table."
+            f" Equivalent: within {EQUIVALENT} by two one-sided tests."
         ),
     )  # fmt: skip
 
