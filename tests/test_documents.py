@@ -115,7 +115,7 @@ PRINTED = {
         "book.jsonl",
 }  # fmt: skip
 """Commands of the documents that run here as printed, offline, and a file that each writes."""
-STUDIES = "an hour and more; tests/workflow/test_study.py runs it for a tiny study"
+STUDIES = "needs a study's runs, an hour and more; tests/workflow has tiny studies in both tools"
 HARNESS = "needs lm-evaluation-harness and its data sets; CI's job harness runs it on local files"
 NOT_HERE = {
     "make sample": "minutes; CI's job sample",

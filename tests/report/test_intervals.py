@@ -252,10 +252,3 @@ def test_pairs_are_found_by_seed(entries: dict[str, ModelEntry]) -> None:
     results = make_results(rows, None, (entries["gpt2"],))
     found = intervals.find_pairs(results, entries["gpt2"], at("transfer", "only_first", task="a"))
     assert found == [Pair(1, 1, 8), Pair(7, 1, 8)]
-
-
-def test_a_share_over_seeds_is_wider_than_over_examples() -> None:
-    found, alone = intervals.share_number([0.3, 0.5], 100, 1), intervals.share_number([0.4], 100, 1)
-    assert found.low is not None
-    assert alone.low is not None
-    assert found.low < alone.low

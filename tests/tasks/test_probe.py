@@ -312,31 +312,3 @@ def test_a_model_that_gives_no_weights_is_refused(gpt2):
     refused = pytest.raises(ValueError, match="set the model's attention to eager")
     with watch(fused, "self"), refused:
         fused.module(torch.zeros(1, 4, dtype=torch.int64))
-
-
-def test_a_model_reads_the_labels_that_it_is_given_and_is_asked_by_the_gold_ones(
-    documents, corpus, gpt2e
-):
-    given = give(corpus, "shuffled", seed=1)
-    assert (given.given != corpus.gold).any()
-    questions = ask(documents, given, GROUPS, window=WINDOW)
-    found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3)
-    expected = score_plainly(gpt2e, documents, given, True)
-    for attention in ("self", "entity"):
-        np.testing.assert_allclose(found[attention, "on"].credits, expected[attention], atol=1e-6)
-
-
-def test_the_profile_is_the_mean_weight_at_each_distance_from_the_asking_tokens(
-    documents, corpus, gpt2
-):
-    questions = ask(documents, corpus, GROUPS, window=WINDOW)
-    profile = score_heads(gpt2, corpus, questions, window=WINDOW, batch=2)["self", "off"].profile
-    seen: dict[int, list[np.ndarray]] = {}
-    for _, first, matrices in read_plainly(gpt2, corpus, False):
-        for query in questions.windows[first].queries if first in questions.windows else ():
-            for key in range(query + 1):
-                seen.setdefault(int(query - key), []).append(matrices["self"][:, :, query, key])
-    expected = np.stack(
-        [np.mean(seen[d], axis=0) if d in seen else np.zeros((2, 2)) for d in range(WINDOW)], -1
-    )
-    np.testing.assert_allclose(profile, expected, atol=1e-6)
