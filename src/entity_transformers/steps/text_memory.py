@@ -5,7 +5,7 @@ by some policy, are put before each window. Nothing is trained.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
@@ -61,8 +61,14 @@ class MemoryParams(Section):
                 " name fewer tokens"
             )
 
-    def score(self, run: Run, score: Callable[[AlignedCorpus], Iterable[Row]]) -> Rows:
-        """The rows of each text; ValueError where the model reads no such windows."""
+    def of_text(self, text: str) -> Self:
+        """The values by which the original or the renamed text is read."""
+        return self
+
+    def score(self, run: Run, score: Callable[[AlignedCorpus, Any], Iterable[Row]]) -> Rows:
+        """The rows of each text, by the values for it; ValueError where the model reads no such
+        windows.
+        """
         from entity_transformers.corpus.tokens import join_splits, take_middle
         from entity_transformers.tasks.renaming import rename
 
@@ -79,7 +85,7 @@ class MemoryParams(Section):
             read = corpus
             if text == "renamed":
                 read = rename(corpus, self.parts, run.tokenizer, run.seed or 0)
-            for row in score(read):
+            for row in score(read, self.of_text(text)):
                 yield {**row, "text": text}
 
     @property
@@ -113,5 +119,7 @@ def text_memory(run: Run) -> Rows:
     """
     from entity_transformers.tasks.text_memory import score_texts
 
-    seed, section = run.seed or 0, run.section
-    yield from section.score(run, lambda text: score_texts(run.trained, text, section, seed))
+    seed = run.seed or 0
+    yield from run.section.score(
+        run, lambda text, section: score_texts(run.trained, text, section, seed)
+    )
