@@ -40,19 +40,26 @@ EFFECTS = {
     ("half entities", "shuffled"): -0.0499,
     ("half entities", "surface"): -0.08,
 }
+RENAMED = {("mentions", NAMES): -0.05, ("mentions", f"random-{NAMES}"): -0.045}
 WINDOWS = {256: 3.6, 512: 3.5, 2048: 3.4}
 
 
-def make(step: str) -> Results:
-    """Loss = window + policy + a book's own difficulty + noise of 0.002."""
+def make(step: str, *, renamed: bool = False) -> Results:
+    """Loss = window + policy + a book's own difficulty + noise of 0.002; with ``renamed``, also of
+    texts with other names, in which names and random spans of them gain less.
+    """
     rows: list[dict[str, Any]] = []
     units: list[dict[str, Any]] = []
     difficulty = np.random.default_rng(1).normal(0, 0.3, BOOKS)
     about = {"step": step, "model": "gpt2", "seed": 1, "split": "all"}
-    for window, ((policy, labels), effect) in product(WINDOWS, EFFECTS.items()):
+    listed = [(window, "original", *one) for window, one in product(WINDOWS, EFFECTS.items())]
+    if renamed:
+        effects = (EFFECTS | RENAMED).items()
+        listed += [(window, "renamed", *one) for window, one in product((256, 2048), effects)]
+    for window, text, (policy, labels), effect in listed:
         budget = 0 if policy == "none" else 64 if policy.startswith("half") else 256
         key = {"policy": policy, "labels": labels, "budget": budget, "window": window}
-        key["text"] = "original"
+        key["text"] = text
         noise = np.random.default_rng([window, len(rows)]).normal(0, 0.002, BOOKS)
         losses = WINDOWS[window] + effect + difficulty + noise
         for part, count in {"all": COUNT, "outside": 70, "near": 20, "far": 10}.items():
@@ -126,6 +133,24 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     }
 
 
+def test_a_difference_of_which_less_than_half_is_left_was_memorised() -> None:
+    results = make("kept_cache", renamed=True)
+    table = build_contrasts(results, "kept_cache")
+    verdicts = {
+        row[5]: row[-1]
+        for row in table.rows
+        if (row[1], str(row[2])) == ("renamed", "256") and row[0] != "P3"
+    }
+    assert verdicts == {  # of the differences -0.10, -0.11, -0.005 are left -0.03, -0.04, -0.005
+        "recent": "memorised",
+        "rare": "memorised",
+        "mentions (random spans)": "not memorised",
+    }
+    names = next(row for row in build_prices(results).rows if row[:2] == ("mentions", "names"))
+    shares = [cell.value for cell in names[4:6] if isinstance(cell, Number)]
+    assert shares == pytest.approx([0.12 / 0.2, 0.05 / 0.2], abs=0.02)
+
+
 def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Results) -> None:
     best, *said = say_remembering(results, "kept_cache")
     assert "mentions (names) with 256 tokens (−0.1" in best
@@ -141,13 +166,13 @@ def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
     table = build_prices(results)
     row = next(row for row in table.rows if row[0] == "mentions" and row[1] == "names")
     # 3.48 lies a fifth of the way from 3.5 at 512 to 3.4 at 2,048, by the logarithm
-    assert isinstance(row[6], Number)
-    assert row[6].value == pytest.approx(512 * 4**0.2, rel=0.03)
+    assert isinstance(row[7], Number)
+    assert row[7].value == pytest.approx(512 * 4**0.2, rel=0.03)
     assert isinstance(row[4], Number)
     assert row[4].value == pytest.approx(0.6, abs=0.02)
-    more = 23_040 * (row[6].value - 256)
-    assert isinstance(row[8], Number)
-    assert row[8].value == pytest.approx(more / (256 * 1024), rel=1e-6)
+    more = 23_040 * (row[7].value - 256)
+    assert isinstance(row[9], Number)
+    assert row[9].value == pytest.approx(more / (256 * 1024), rel=1e-6)
     assert draw_prices(results) is not None
 
 
