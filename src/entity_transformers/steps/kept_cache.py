@@ -5,7 +5,6 @@ policy, is worth beside the window of a model. Nothing is trained.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import MemoryParams
@@ -23,10 +22,10 @@ class KeptCacheParams(MemoryParams):
         if unknown := sorted(set(self.renamed_windows or ()).difference(self.windows)):
             yield f"renamed_windows {unknown}: expected some of windows {list(self.windows)}"
 
-    def of_text(self, text: str) -> Self:
+    def list_windows(self, text: str) -> tuple[int, ...]:
         if text == "original" or self.renamed_windows is None:
-            return self
-        return self.model_copy(update={"windows": self.renamed_windows})
+            return self.windows
+        return self.renamed_windows
 
 
 @step(
