@@ -59,7 +59,7 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
 
 def _find_best(results: Results) -> Iterator[tuple[str, float]]:
     step = "kept_cache"
-    alone, beside = remembering.list_text(results, step)
+    alone, beside = remembering.list_original(results, step)
     for window, one in alone.items():
         yield f"loss_alone_{window}", remembering.read_mean(results, step, one)
     for size in sorted({one.budget for one in beside}):

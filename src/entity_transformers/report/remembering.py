@@ -87,11 +87,11 @@ def list_kept(results: Results, step: str) -> list[Kept]:
     ]
 
 
-def list_text(
-    results: Results, step: str, text: str = "original"
-) -> tuple[dict[int, Kept], list[Kept]]:
-    """Of a text each window alone, by its length, and what is kept beside the shortest one."""
-    listed = [kept for kept in list_kept(results, step) if kept.text == text]
+def list_original(results: Results, step: str) -> tuple[dict[int, Kept], list[Kept]]:
+    """Of the original text each window alone, by its length, and what is kept beside the shortest
+    one.
+    """
+    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
     alone = {kept.window: kept for kept in listed if not kept.budget}
     short = min(alone, default=0)
     beside = [kept for kept in listed if kept.budget and kept.window == short]
@@ -307,8 +307,8 @@ def build_contrasts(results: Results, step: str) -> Table:
     rows = []
     for one, ours, theirs, gap, unseen, later in found:
         p = next(adjusted) if _is_decided(one, ours) else None
-        renamed = ours.text == "renamed" and one.most is not None and one in original
-        verdict = _compare(gap, original[one]) if renamed else _decide(one, gap, p)
+        again = ours.text == "renamed" and one.decided and one in original
+        verdict = _compare(gap, original[one]) if again else _decide(one, gap, p)
         rows.append((
             one.name, ours.text, Number(one.window, 0), Number(one.budget, 0), ours.name,
             theirs.name, gap.number(),
@@ -330,9 +330,8 @@ def build_contrasts(results: Results, step: str) -> Table:
             " seen before the plan's study was run, if it has any. Near and far mentions: later"
             " ones, whose entity was mentioned last within as many tokens as the window has, or"
             " before that. p: of sign flips, adjusted over the decided rows of this table."
-            f" Equivalent: within {EQUIVALENT} by two one-sided tests. Renamed texts: memorised if"
-            " less than half of the original text's difference is left, where names are better"
-            " there."
+            f" Equivalent: within {EQUIVALENT} by two one-sided tests. Decided rows of renamed"
+            " texts: memorised if less than half of a difference for the better is left."
         ),
     )  # fmt: skip
 
@@ -360,23 +359,16 @@ def _compare(renamed: Estimate, original: Estimate) -> str:
     return "memorised" if renamed.value > original.value / 2 else "not memorised"
 
 
-def _share(loss: float, windows: list[float]) -> float:
-    """How much of what the longest window gains over the shortest (nats per token of each)."""
-    return (windows[0] - loss) / (windows[0] - windows[-1]) if len(windows) > 1 else math.nan
-
-
 def build_prices(results: Results) -> Table:
     """A row for each policy and budget beside the smallest window: which window has its loss."""
     step, rows = "kept_cache", []
-    alone, beside = list_text(results, step)
+    alone, beside = list_original(results, step)
     windows = list(alone)
     losses = [read_mean(results, step, one) for one in alone.values()]
-    others, renamed = list_text(results, step, "renamed")
-    other_losses = [read_mean(results, step, one) for one in others.values()]
-    other = {kept[:3]: _share(read_mean(results, step, kept), other_losses) for kept in renamed}
     sizes = [read_window_bytes(results, window) for window in windows]
     for kept in beside:
         loss, held = read_mean(results, step, kept), read_bytes(results, step, kept)
+        share = (losses[0] - loss) / (losses[0] - losses[-1]) if len(losses) > 1 else math.nan
         # the longer a window, the lower its loss: by the logarithm of its length in between
         length = 2 ** float(np.interp(-loss, [-one for one in losses], np.log2(windows)))
         more: float | None = None
@@ -384,9 +376,7 @@ def build_prices(results: Results) -> Table:
             more = (length / windows[0] - 1) * sizes[0]
         rows.append((
             kept.policy, MISSING if kept.labels == "none" else kept.source,
-            Number(kept.budget, 0), Number(loss, 4),
-            Number(_share(loss, losses), 0, percent=True),
-            Number(other.get(kept[:3]), 0, percent=True),
+            Number(kept.budget, 0), Number(loss, 4), Number(share, 0, percent=True),
             Number(held and held / 1024, 0), Number(length, 0),
             Number(more and more / 1024, 0), Number(more / held if more and held else None, 0),
         ))  # fmt: skip
@@ -394,8 +384,7 @@ def build_prices(results: Results) -> Table:
         name="prices",
         title="What a memory costs against a longer window",
         columns=(
-            "Kept", "Of", "Tokens", "Loss", "Share of the gain",
-            "In renamed texts", "KiB", "As a window of",
+            "Kept", "Of", "Tokens", "Loss", "Share of the gain", "KiB", "As a window of",
             "KiB of that", "Times as many",
         ),
         rows=tuple(rows),
@@ -418,7 +407,7 @@ def list_gains(results: Results) -> dict[tuple[str, int], list[Estimate]]:
     of each of `KINDS`, per token of the whole text.
     """
     step = "kept_cache"
-    alone, beside = list_text(results, step)
+    alone, beside = list_original(results, step)
     if not alone:
         return {}
     short, *longer = alone.values()
@@ -484,7 +473,7 @@ def draw_gains(results: Results) -> Figure | None:
 
 def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     """The best policy at 256 tokens beside the smallest window, and what the plan decides."""
-    alone, beside = list_text(results, step)
+    alone, beside = list_original(results, step)
     if not beside:
         return ()
     window = min(alone)
@@ -496,7 +485,8 @@ def say_remembering(results: Results, step: str) -> tuple[str, ...]:
         best = min(own, key=lambda one: own[one].value)
         said.append(f"{best.name} with {size:,} tokens ({own[best].number()})")
     verdicts = (
-        f"{row[0]} {row[4]} against {row[5]}: {row[6]}, {row[-1]}"
+        f"{row[0]}{' in renamed texts,' * (row[1] == 'renamed')} {row[4]} against {row[5]}:"
+        f" {row[6]}, {row[-1]}"
         for row in build_contrasts(results, step).rows
         if row[-1] != "reported"
     )
@@ -513,7 +503,7 @@ def draw_prices(results: Results) -> Figure | None:
     was mentioned last before the window.
     """
     step = "kept_cache"
-    alone, own = list_text(results, step)
+    alone, own = list_original(results, step)
     if len(alone) < 2:
         return None
     short, *longer = alone
