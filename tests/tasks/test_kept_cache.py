@@ -95,7 +95,7 @@ def test_rows_without_a_cache_are_the_models_own(tmp_path, monkeypatch):
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
     section = KeptCacheParams(
         splits=("test",), tokens=None, windows=(8,), context=4, budgets=(3, 9), parts="gold",
-        texts=("original",),
+        texts=("original",), renamed_windows=None,
         kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"}),
     )  # fmt: skip
     rows = list(score_caches(model, tmp_path / "model.safetensors", corpus, section, 1))

@@ -1,6 +1,8 @@
 """Text as memory against a loop over transformers' model, one window at a time."""
 
-from typing import get_args
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -8,9 +10,11 @@ import torch
 from tiny import ROOT, VOCABULARY, lively_model, tiny_corpus
 from torch.nn import functional
 
+from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
+from entity_transformers.step import Run
 from entity_transformers.steps.text_memory import PolicyName, TextMemoryParams
-from entity_transformers.study.params import ParamsError, parse, read_study
+from entity_transformers.study.params import STEPS, ParamsError, load, parse, read_study
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.policies import POLICIES
 from entity_transformers.tasks.text_memory import (
@@ -98,3 +102,42 @@ def test_what_cannot_be_scored_is_refused() -> None:
     with pytest.raises(ParamsError, match=r"text_memory\.labels: 'resolver:names', but"):
         parse(values, "x")
     assert set(POLICIES) == set(get_args(PolicyName))
+
+
+def test_a_stopped_run_goes_on_with_the_next_window(tmp_path, monkeypatch) -> None:
+    """What is done is not done again, by the same values; windows and texts may be added."""
+    monkeypatch.chdir(tmp_path)
+    corpus = tiny_corpus(2, seed=5, split="test")
+    asked: list[tuple[int, tuple[int, ...]]] = []
+    (tmp_path / "run.json").write_text("{}")
+
+    class Stopped(Run):
+        trained: Any = SimpleNamespace(context=None)  # type: ignore[assignment]
+
+        def home(self, name: str) -> Path:
+            return tmp_path
+
+        def split(self, name: str) -> AlignedCorpus:
+            return corpus
+
+    def score(read: Any, section: Any) -> Any:
+        [window] = section.windows
+        asked.append((window, section.budgets))
+        if window == 12 and asked.count((12, (6,))) == 1:
+            raise KeyboardInterrupt
+        yield {"measure": "loss", "value": np.float64(window / 7), "count": np.int64(len(read))}
+
+    def rows(windows: tuple[int, ...], budget: int) -> list[dict[str, Any]]:
+        section = TextMemoryParams(
+            splits=("test",), windows=windows, context=4, budgets=(budget,), tokens=None,
+            kept=({"policy": "recent"},), parts="gold", texts=("original",), batch_tokens=56,
+        )  # fmt: skip
+        run = Stopped(load(ROOT / "params.yaml"), STEPS["text_memory"], "gpt2", 1)
+        return list(section.score(run, score))
+
+    with pytest.raises(KeyboardInterrupt):
+        rows((8, 12), 6)
+    found = [(row["value"], row["count"], row["text"]) for row in rows((8, 12, 16), 6)]
+    assert found == [(window / 7, 2, "original") for window in (8, 12, 16)]
+    rows((8,), 7)
+    assert asked == [(8, (6,)), (12, (6,)), (12, (6,)), (16, (6,)), (8, (7,))]

@@ -303,15 +303,18 @@ def build_contrasts(results: Results, step: str) -> Table:
                 found.append((one, sides[0], sides[1], gap, unseen, later))
     decided = [gap.p or 0.0 for one, kept, _, gap, *_ in found if _is_decided(one, kept)]
     adjusted = iter(adjust(decided))
+    original = {one: gap for one, kept, _, gap, *_ in found if kept.text == "original"}
     rows = []
     for one, ours, theirs, gap, unseen, later in found:
         p = next(adjusted) if _is_decided(one, ours) else None
+        again = ours.text == "renamed" and one.decided and one in original
+        verdict = _compare(gap, original[one]) if again else _decide(one, gap, p)
         rows.append((
             one.name, ours.text, Number(one.window, 0), Number(one.budget, 0), ours.name,
             theirs.name, gap.number(),
             MISSING if unseen is None or unseen.units == gap.units else unseen.number(),
             *(MISSING if part is None else part.number() for part in later),
-            MISSING if p is None else Number(p, 4), _decide(one, gap, p),
+            MISSING if p is None else Number(p, 4), verdict,
         ))  # fmt: skip
     return Table(
         name=f"{step}_contrasts",
@@ -327,7 +330,8 @@ def build_contrasts(results: Results, step: str) -> Table:
             " seen before the plan's study was run, if it has any. Near and far mentions: later"
             " ones, whose entity was mentioned last within as many tokens as the window has, or"
             " before that. p: of sign flips, adjusted over the decided rows of this table."
-            f" Equivalent: within {EQUIVALENT} by two one-sided tests."
+            f" Equivalent: within {EQUIVALENT} by two one-sided tests. Decided rows of renamed"
+            " texts: memorised if less than half of a difference for the better is left."
         ),
     )  # fmt: skip
 
@@ -346,6 +350,13 @@ def _decide(one: Contrast, gap: Estimate, p: float | None) -> str:
         return "better"
     worse = gap.interval is not None and gap.interval[0] > 0
     return "equivalent" if are_equivalent(gap) else "worse" if worse else "undecided"
+
+
+def _compare(renamed: Estimate, original: Estimate) -> str:
+    """Is a difference for the better still there when the names are others?"""
+    if not original.beats:
+        return "reported"
+    return "memorised" if renamed.value > original.value / 2 else "not memorised"
 
 
 def build_prices(results: Results) -> Table:
@@ -474,7 +485,8 @@ def say_remembering(results: Results, step: str) -> tuple[str, ...]:
         best = min(own, key=lambda one: own[one].value)
         said.append(f"{best.name} with {size:,} tokens ({own[best].number()})")
     verdicts = (
-        f"{row[0]} {row[4]} against {row[5]}: {row[6]}, {row[-1]}"
+        f"{row[0]}{' in renamed texts,' * (row[1] == 'renamed')} {row[4]} against {row[5]}:"
+        f" {row[6]}, {row[-1]}"
         for row in build_contrasts(results, step).rows
         if row[-1] != "reported"
     )

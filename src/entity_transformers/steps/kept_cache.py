@@ -4,12 +4,28 @@ policy, is worth beside the window of a model. Nothing is trained.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import MemoryParams
+from entity_transformers.study.sections import PositiveInt
 
 
 class KeptCacheParams(MemoryParams):
     """A continuous cache of what is kept; theta and lambda are chosen on every other text."""
+
+    renamed_windows: tuple[PositiveInt, ...] | None
+    """of ``windows``, those in which renamed texts are read; null: all"""
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if unknown := sorted(set(self.renamed_windows or ()).difference(self.windows)):
+            yield f"renamed_windows {unknown}: expected some of windows {list(self.windows)}"
+
+    def list_windows(self, text: str) -> tuple[int, ...]:
+        if text == "original" or self.renamed_windows is None:
+            return self.windows
+        return self.renamed_windows
 
 
 @step(
@@ -28,7 +44,7 @@ def kept_cache(run: Run) -> Rows:
     from entity_transformers.tasks.kept_cache import score_caches
 
     [weights] = [one for one in list_weights(run.home("lm")) if one.suffix == ".safetensors"]
-    seed, section = run.seed or 0, run.section
-    yield from section.score(
-        run, lambda text: score_caches(run.trained, weights, text, section, seed)
+    seed = run.seed or 0
+    yield from run.section.score(
+        run, lambda text, section: score_caches(run.trained, weights, text, section, seed)
     )

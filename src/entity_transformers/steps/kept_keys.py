@@ -38,5 +38,7 @@ def kept_keys(run: Run) -> Rows:
     """
     from entity_transformers.tasks.kept_keys import score_keys
 
-    seed, section = run.seed or 0, run.section
-    yield from section.score(run, lambda text: score_keys(run.trained, text, section, seed))
+    seed = run.seed or 0
+    yield from run.section.score(
+        run, lambda text, section: score_keys(run.trained, text, section, seed)
+    )

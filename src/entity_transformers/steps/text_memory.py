@@ -5,11 +5,14 @@ by some policy, are put before each window. Nothing is trained.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from entity_transformers.artifacts import RECORD, read_json, write_json
 from entity_transformers.corpus.document import Split
+from entity_transformers.digests import file_digest
+from entity_transformers.provenance import digest
 from entity_transformers.step import MODEL, TOKENS, Row, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size
 
@@ -61,8 +64,14 @@ class MemoryParams(Section):
                 " name fewer tokens"
             )
 
-    def score(self, run: Run, score: Callable[[AlignedCorpus], Iterable[Row]]) -> Rows:
-        """The rows of each text; ValueError where the model reads no such windows."""
+    def list_windows(self, text: str) -> tuple[int, ...]:
+        """The windows in which the original or the renamed text is read."""
+        return self.windows
+
+    def score(self, run: Run, score: Callable[[AlignedCorpus, Any], Iterable[Row]]) -> Rows:
+        """The rows of each text and window, by the values for them. A stopped run goes on with the
+        first window that is not done. ValueError where the model reads no such windows.
+        """
         from entity_transformers.corpus.tokens import join_splits, take_middle
         from entity_transformers.tasks.renaming import rename
 
@@ -79,8 +88,22 @@ class MemoryParams(Section):
             read = corpus
             if text == "renamed":
                 read = rename(corpus, self.parts, run.tokenizer, run.seed or 0)
-            for row in score(read):
-                yield {**row, "text": text}
+            for window in self.list_windows(text):
+                done = run.work / f"{self._name_rows(run, text, window)}.json"
+                if not done.is_file():
+                    own = self.model_copy(update={"windows": (window,)})
+                    write_json(done, {"rows": list(score(read, own))})
+                for row in read_json(done)["rows"]:
+                    yield {**row, "text": text}
+
+    def _name_rows(self, run: Run, text: str, window: int) -> str:
+        """A digest of the code, the values, and the records of what is read."""
+        from entity_transformers.study.plan import Plan
+
+        own = self.model_dump_json(exclude={"texts", "windows", "renamed_windows"})
+        code = Plan(run.params).describe(run.step, run.model, values=False)
+        read = (file_digest(run.home(name) / RECORD) for name in run.step.reads)
+        return digest(code, own, run.model, str(run.seed), text, str(window), *read)
 
     @property
     def longest(self) -> int:
@@ -113,5 +136,7 @@ def text_memory(run: Run) -> Rows:
     """
     from entity_transformers.tasks.text_memory import score_texts
 
-    seed, section = run.seed or 0, run.section
-    yield from section.score(run, lambda text: score_texts(run.trained, text, section, seed))
+    seed = run.seed or 0
+    yield from run.section.score(
+        run, lambda text, section: score_texts(run.trained, text, section, seed)
+    )
