@@ -23,7 +23,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import get_cosine_schedule_with_warmup
 
-from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json, write_with
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
@@ -33,10 +32,9 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models import pretrained
 from entity_transformers.models.base import Batch
-from entity_transformers.models.folders import list_weights
 from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_blocks
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.weights import find_tokenizer, find_weights
+from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.train.entry import list_rows, name_state
 from entity_transformers.train.progress import CURVE_COLUMNS
@@ -157,20 +155,12 @@ def is_matrix(module: Any) -> bool:
 def train(run: Run) -> list[Row]:
     """Train the entry at each of its rates and keep the best on dev: step lm for this kind."""
     started, params, seed = time.time(), run.entry.lm, cast(int, run.seed)
-    folder = cast(Path, find_weights(params.initial_weights))
-    device = runtime.start(run.params.run.device, run.params.run.threads, seed)
-    base = pretrained.PretrainedLM.load(folder, getattr(torch, params.precision))
-    base.to(device).eval()
-    pretrained.check_fit(base, run.entry)
-    pretrained.check_vocabulary(base, run.tokenizer.get_vocab_size(), run.model)
-    pretrained.store(base, folder, run.folder, params.precision)
-    tokenizer = find_tokenizer(params.initial_weights)
-    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+    base = pretrained.take_over(run, pretrained.PretrainedLM)
+    [weights], device = run.folder.glob("model*.safetensors"), base.device
     cut = base.module.config.num_hidden_layers - params.blocks
     if cut < 0:
         raise ValueError(f"models.{run.model}.blocks: {params.blocks}, the model has fewer")
     texts = {split: give(run.tokens(split), run.entry.labels, seed) for split in ("train", "dev")}
-    [weights] = [path for path in list_weights(run.folder) if path.suffix == ".safetensors"]
     states = {
         split: keep_states(base, weights, text, cut, params.window, Path("work/states"))
         for split, text in texts.items()
@@ -185,7 +175,7 @@ def train(run: Run) -> list[Row]:
         "memory_write": params.memory_write,
         "numbers": params.blocks * count_entity_attention(params, base.width),
     }
-    work = run.work / name_state(run, folder)
+    work = run.work / name_state(run, find_weights(params.initial_weights))
     trials = []
     for rate in params.learning_rates:
         if not (work / f"{rate:g}.json").is_file():
