@@ -11,7 +11,7 @@ from tiny import tiny_params
 from trainings import make_training
 
 from entity_transformers.kinds import LmParams
-from entity_transformers.train.progress import CurveRow
+from entity_transformers.train.checkpoint import CurveRow
 
 HALF_PRECISION = 5e-3
 

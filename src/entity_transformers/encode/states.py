@@ -74,9 +74,9 @@ def keep_states(
         with atomic(path) as temporary:
             shape = (len(corpus.tokens), width)
             made = np.lib.format.open_memmap(temporary, "w+", np.float16, shape)
-            lower = model
+            lower = copy.copy(model)
             if block is not None:
-                lower = Lower(split_blocks(model.module.base_model, 0, block, normed=False), model)
+                lower.module = split_blocks(model.module.base_model, 0, block, normed=False)
             for where, states in read_states(lower, corpus, window, stride):
                 if not (np.abs(states) < np.finfo(np.float16).max).all():
                     raise ValueError(f"{weights}: a state below block {block} is beyond float16")
@@ -98,20 +98,6 @@ def read_states(
     for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
         found = reading.hidden[torch.from_numpy(reading.valid).to(reading.hidden.device)]
         yield reading.where[reading.valid], found.float().cpu().numpy()
-
-
-class Lower(LanguageModel):
-    """The blocks below: tokens in, hidden states out."""
-
-    def __init__(self, module: Any, model: LanguageModel) -> None:
-        self.module, self.kind, self.width = module, model.kind, model.width  # type: ignore[misc]
-        self.context = model.context
-
-    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return self.module(input_ids=batch.tokens, use_cache=False).last_hidden_state, state
-
-    def save(self, folder: Path) -> None:
-        raise NotImplementedError("a part of a model is not saved")
 
 
 class Upper(LanguageModel):

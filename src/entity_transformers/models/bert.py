@@ -43,9 +43,7 @@ class BERT(Pretrained):
 
     def read(self, batch: Batch, **more: Any) -> Any:
         """What transformers' BertModel gives for a window, and ``more`` of its keywords."""
-        return self.module.bert(
-            batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more
-        )
+        return read(self.module.bert, batch, **more)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read(batch).last_hidden_state, state
@@ -175,6 +173,11 @@ def see(batch: Batch) -> Tensor | None:
         there = (places < batch.lengths[:, None])[:, None, None]
         seen = there if seen is None else seen & there
     return seen
+
+
+def read(encoder: Any, batch: Batch, **more: Any) -> Any:
+    """What an encoder of transformers gives for a window, and ``more`` of its keywords."""
+    return encoder(batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more)
 
 
 def pick(targets: Tensor) -> Tensor:

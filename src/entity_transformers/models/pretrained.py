@@ -27,8 +27,8 @@ from entity_transformers.models.registry import find_class
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 STORED = {"F32": "float32", "BF16": "bfloat16"}
 """How safetensors calls the precisions of a study."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -36,8 +36,8 @@ from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows, name_state
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
 """What was learnt, and what it was learnt in; beside them lie the files of the base model."""
@@ -112,37 +112,29 @@ def adapt(module: Any, facts: dict[str, Any]) -> None:
     computes what it did.
     """
     module.requires_grad_(False)
-    add_learnt(module, facts)
+    layers = module.config.num_hidden_layers
+    top = find_blocks(module, layers)[layers - facts["blocks"] :]
+    if facts["adapter"] == "entities":
+        switches = {name: facts[name] for name in ("gate", "values", "layer_norm", "alibi")}
+        add_entity_attention(module, blocks=top, **switches)
+        for block in top if facts["gate"] == "none" else ():
+            for one in cast(Any, block).entity_attn.c_proj.parameters():
+                nn.init.zeros_(one)
+    else:
+        add_lora(module, top, facts["numbers"])
     for one in module.parameters():
         if one.requires_grad:
             one.data = one.data.float()
 
 
-def add_learnt(module: Any, facts: dict[str, Any]) -> None:
-    """Add entity attention or LoRA to the top blocks."""
-    layers = module.config.num_hidden_layers
-    top = find_blocks(module, layers)[layers - facts["blocks"] :]
-    if facts["adapter"] == "entities":
-        add_entity_attention(
-            module,
-            blocks=top,
-            gate=facts["gate"],
-            values=facts["values"],
-            layer_norm=facts["layer_norm"],
-            alibi=facts["alibi"],
-        )
-        for block in top if facts["gate"] == "none" else ():
-            for one in cast(Any, block).entity_attn.c_proj.parameters():
-                nn.init.zeros_(one)
-        return
+def add_lora(module: Any, blocks: Sequence[nn.Module], numbers: int) -> None:
+    """LoRA on all matrices of the blocks, of the rank that gives about so many numbers."""
     from peft import LoraConfig, inject_adapter_in_model
 
     names = {one: name for name, one in module.named_modules()}
-    matrices = [one for block in top for one in block.modules() if is_matrix(one)]
-    linear: list[tuple[str, Any]] = [(names[one], one) for one in matrices]
-    per_rank = sum(one.weight.shape[0] + one.weight.shape[1] for _, one in linear)
-    rank = max(1, round(facts["numbers"] / per_rank))
-    targets = [name for name, _ in linear]
+    linear: list[Any] = [one for block in blocks for one in block.modules() if is_matrix(one)]
+    rank = max(1, round(numbers / sum(sum(one.weight.shape) for one in linear)))
+    targets = [names[one] for one in linear]
     how: Any = {"r": rank, "lora_alpha": rank, "lora_dropout": 0.0, "target_modules": targets}
     inject_adapter_in_model(LoraConfig(**how), module)
 
@@ -284,12 +276,9 @@ def try_rate(
 
 def sum_window(model: Upper, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
     """The nats of the tokens that follow those of a window, and how many they are."""
-    last = np.isin(reading.where, text.offsets[1:] - 1)
-    scored = reading.valid & ~last
-    targets = text.tokens[reading.where[scored] + 1].astype(np.int64)
-    hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
-    wanted = torch.from_numpy(targets).to(model.device)
-    return model.whole.nats(hidden[None], wanted[None]).sum(), len(targets)
+    where, hidden = reading.predict()
+    wanted = torch.from_numpy(text.tokens[where].astype(np.int64)).to(model.device)
+    return model.whole.nats(hidden[None], wanted[None]).sum(), len(where)
 
 
 @torch.inference_mode()

@@ -25,9 +25,15 @@ from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.checkpoint import CheckpointStore, finish, hold, is_whole
+from entity_transformers.train.checkpoint import (
+    CheckpointStore,
+    CurveFile,
+    CurveRow,
+    finish,
+    hold,
+    is_whole,
+)
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
-from entity_transformers.train.progress import CurveFile, CurveRow
 from entity_transformers.train.streams import mean_objective, memory_errors
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,10 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
+    CurveRow,
+    Progress,
     Snapshot,
+    TrainingError,
     pack,
     pack_optimizer,
     random_states,
@@ -36,7 +39,6 @@ from entity_transformers.train.checkpoint import (
     unpack,
     unpack_optimizer,
 )
-from entity_transformers.train.progress import CurveRow, Progress, TrainingError
 from entity_transformers.train.streams import Streams, memory_errors, show_window
 
 CALMER = "lower lm.learning_rate or set lm.clip_norm"

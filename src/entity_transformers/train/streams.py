@@ -24,7 +24,7 @@ from entity_transformers.kinds.params import GPT2EParams
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.loss import compute_loss
-from entity_transformers.train.progress import TrainingError
+from entity_transformers.train.checkpoint import TrainingError
 
 SMALLER = "set lm.gradient_checkpointing to true, or lower lm.documents_per_step or lm.window"
 

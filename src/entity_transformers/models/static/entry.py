@@ -14,13 +14,13 @@ from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import (
     list_rows,
     read_numbers,
     restore_or_train,
     starting_from,
 )
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 log = logging.getLogger(__name__)
 OBJECTIVE = "objective"
@@ -49,7 +49,12 @@ def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
         cell = "" if objective is None else objective
         curve.append({"step": epoch, "tokens": epoch * tokens, OBJECTIVE: cell})
 
-    vectors, fitted = _take(run, weights) if weights else _learn(run, note)
+    if weights:
+        vectors, fitted = _take(run, weights)
+    else:
+        texts = [tuple(map(sys.intern, document.words)) for document in run.documents("train")]
+        log.info("%s, seed %d: %s words on cpu", run.model, run.seed, f"{sum(map(len, texts)):,}")
+        vectors, fitted = entry.kind.module().train(texts, entry.lm, run.seed, note)
     vectors.save(state, entry.kind.name)
     seconds, read = time.time() - started, len(curve) * tokens
     write_csv(state / "curve.csv", curve, (*CURVE_COLUMNS, OBJECTIVE))
@@ -63,15 +68,6 @@ def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
         "seconds_total": seconds,
     }
     return list_rows(numbers, starting_from(entry, weights))
-
-
-def _learn(run: Run, note: Any) -> tuple[WordVectors, int]:
-    texts = [tuple(map(sys.intern, document.words)) for document in run.documents("train")]
-    log.info("%s, seed %d: %s words on cpu", run.model, run.seed, f"{sum(map(len, texts)):,}")
-    found: tuple[WordVectors, int] = run.entry.kind.module().train(
-        texts, run.entry.lm, run.seed, note
-    )
-    return found
 
 
 def _take(run: Run, weights: Path) -> tuple[WordVectors, int]:
