@@ -108,7 +108,7 @@ def _walk(
         ):
             logits = s @ weight.T
             for rows, *few in zip(*(x.split(strip) for x in (logits, *rest)), strict=True):
-                found.append(_differentiate(rows[:, :vocabulary], *few, gradient))
+                found.append(_differentiate(rows[:, :vocabulary], *few, gradient=gradient))
             if gradient:
                 torch.mm(logits, weight, out=out)
                 for_weight += logits.T @ s

@@ -51,15 +51,13 @@ class Layered(Pretrained):
             return cls(cls.of.from_pretrained(folder, dtype=dtype, **TRUSTED))
 
     def show_layers(self, batch: Batch, **more: Any) -> Tensor:
-        """Hidden states [B, T, W] of a window, or [B, T, layers W]."""
-        packed: dict[str, Any] = {}
+        """Hidden states [B, T, W] of a window, or [B, T, layers W]; ``more``: other inputs."""
+        inputs: dict[str, Any] = {"input_ids": batch.tokens, **more}
         if batch.positions is not None:
-            packed["position_ids"] = batch.positions
+            inputs["position_ids"] = batch.positions
         if self.can("causal"):
-            packed["use_cache"] = False
-        found = self.module.base_model(
-            input_ids=batch.tokens, output_hidden_states=bool(self.layers), **packed, **more
-        )
+            inputs["use_cache"] = False
+        found = self.module.base_model(output_hidden_states=bool(self.layers), **inputs)
         if not self.layers:
             return found.last_hidden_state.float()
         return torch.cat([found.hidden_states[layer] for layer in self.layers], -1).float()

@@ -27,7 +27,7 @@ from entity_transformers.artifacts import copy_file, read_json, write_csv, write
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import Reading, batch_by_length, read_windows
-from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
+from entity_transformers.encode.states import index_states, keep_states, split_blocks
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models import pretrained
@@ -50,6 +50,7 @@ class PretrainedE(pretrained.PretrainedLM):
     """The base model and what its top blocks have learnt."""
 
     kind = KINDS["pretrained-entities"]
+    states: np.ndarray | None = None
 
     def __init__(self, module: Any, facts: dict[str, Any]) -> None:
         super().__init__(module)
@@ -70,13 +71,26 @@ class PretrainedE(pretrained.PretrainedLM):
     def start(self, rows: int, entities: int = 0) -> Any:
         return EntityMemory(rows, entities, self.width, device=self.device)
 
+    def above(self, cut: int, states: np.ndarray) -> Self:
+        """The blocks from ``cut`` on alone: what they read as tokens are places of ``states``."""
+        made: Self = split_blocks(self, cut, None, normed=True)
+        made.states = states
+        return made
+
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        """Each window starts from the memory of the one before, without gradient into it."""
+        inputs: dict[str, Any] = {}
+        if self.states is not None:
+            stored = torch.from_numpy(np.asarray(self.states[batch.tokens.cpu().numpy()]))
+            below = stored.to(self.device, self.output_weight.dtype)
+            inputs = {"input_ids": None, "inputs_embeds": below}
         with self.mixed():
             if batch.entity_ids is None or not self.reads:
-                return self.show_layers(batch), state
-            hidden = self.show_layers(batch, entity_ids=batch.entity_ids, memory=state)
-        new = slice(batch.new, None)
-        return hidden, state.write(batch.entity_ids[:, new], hidden[:, new], self.memory_write)
+                return self.show_layers(batch, **inputs), state
+            inputs |= {"entity_ids": batch.entity_ids, "memory": state}
+            hidden = self.show_layers(batch, **inputs)
+        labels, new = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
+        return hidden, state.write(labels, new, self.memory_write).detach()
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
@@ -210,12 +224,7 @@ def try_rate(
     """Train the model at one learning rate: losses, counts, the curve. A step reads a window of
     ``documents_per_step`` documents of like length side by side.
     """
-    upper = {
-        split: Upper(
-            split_blocks(model.module.base_model, cut, None, normed=True), model, states[split]
-        )
-        for split in texts
-    }
+    upper = {split: model.above(cut, states[split]) for split in texts}
     text, window, side = texts["train"], params.window, params.documents_per_step
     everywhere = index_states(text)
     lengths = np.diff(text.offsets)
@@ -274,16 +283,16 @@ def try_rate(
     }
 
 
-def sum_window(model: Upper, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
+def sum_window(model: PretrainedE, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
     """The nats of the tokens that follow those of a window, and how many they are."""
     where, hidden = reading.predict()
     wanted = torch.from_numpy(text.tokens[where].astype(np.int64)).to(model.device)
-    return model.whole.nats(hidden[None], wanted[None]).sum(), len(where)
+    return model.nats(hidden[None], wanted[None]).sum(), len(where)
 
 
 @torch.inference_mode()
-def score_states(model: Upper, text: AlignedCorpus, window: int) -> float:
-    """Mean nats per token of a text whose states the model reads, its labels as they are given."""
+def score_states(model: PretrainedE, text: AlignedCorpus, window: int) -> float:
+    """Mean nats per token of a text whose states `PretrainedE.above` reads, with its labels."""
     total = count = 0.0
     places = index_states(text)
     for reading in read_windows(model, places, window=window, stride=window, batch=8):
