@@ -112,6 +112,12 @@ def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_p
     (other / "model.safetensors").write_bytes(weights.read_bytes() + b" ")
     keep_states(model, other / "model.safetensors", TEXT, 3, WINDOW, tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 3
+    # final states are those of the base and of what it has learnt
+    for adapter in (b"", b"one", b"other", b"one"):
+        if adapter:
+            (other / "adapter.safetensors").write_bytes(adapter)
+        keep_states(model, other / "model.safetensors", TEXT, None, WINDOW, tmp_path)
+    assert len(list(tmp_path.glob("*.npy"))) == 6
 
 
 @pytest.mark.parametrize("adapter", ["entities", "lora"])

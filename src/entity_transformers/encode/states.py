@@ -70,12 +70,14 @@ def keep_states(
     windows of ``window`` tokens, each ``stride`` after the one before and without anything of it;
     None: they follow one another.
 
-    They are computed where ``folder`` does not have those of the same weights (the file), tokens,
-    block, window and stride. A state beyond float16 raises ValueError.
+    They are computed where ``folder`` does not have those of the same weights (the file, for final
+    states with any adapter beside it), tokens, block, window and stride. A state beyond float16
+    raises ValueError.
     """
     stride = window if stride is None else stride
     text = corpus.tokens.tobytes(), corpus.offsets.tobytes()
-    key = digest(file_digest(weights), *text, str(block), str(window), str(stride))
+    files = [weights] if block is not None else sorted(weights.parent.glob("*.safetensors"))
+    key = digest(*map(file_digest, files), *text, str(block), str(window), str(stride))
     path, width = folder / f"{key}.npy", model.width
     if not path.is_file():
         with atomic(path) as temporary:

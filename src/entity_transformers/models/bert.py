@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM
@@ -164,13 +163,12 @@ def see(batch: Batch) -> Tensor | None:
     """Whom each token sees, bool [B, 1, T or 1, T]: all tokens of its document that lie in the
     window, and no padding; None: all see all.
     """
-    window, seen = batch.tokens.shape[1], None
+    seen = None
     if batch.positions is not None:
         document = (batch.positions == 0).cumsum(1)
         seen = document[:, None, :, None] == document[:, None, None, :]
-    if batch.lengths is not None:
-        places = torch.arange(window, device=batch.tokens.device)
-        there = (places < batch.lengths[:, None])[:, None, None]
+    if (valid := batch.valid) is not None:
+        there = valid[:, None, None]
         seen = there if seen is None else seen & there
     return seen
 
