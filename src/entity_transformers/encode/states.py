@@ -42,14 +42,14 @@ def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> A
             f"{type(base).__name__} has {len(lists)} lists of blocks and {len(norms)} final layer"
             " norms, expected 1 of each: it cannot be split"
         )
-    blocks = {lists[0]: nn.ModuleList(list(getattr(base, lists[0]))[first:last])}
+    blocks: dict[str, Any] = {lists[0]: nn.ModuleList(list(getattr(base, lists[0]))[first:last])}
     part = _replace(base, blocks if normed else blocks | {norms[0]: nn.Identity()})
     made = copy.copy(model)
     made.module = _replace(model.module, {model.module.base_model_prefix: part})
     return made
 
 
-def _replace(module: nn.Module, children: dict[str, nn.Module]) -> nn.Module:
+def _replace(module: Any, children: dict[str, Any]) -> Any:
     """The module, the same but for these children."""
     made = copy.copy(module)
     made._modules = module._modules | children

@@ -107,8 +107,10 @@ def _walk(
             *(x.split(chunk) for x in (states, for_states, targets, *mixture)), strict=True
         ):
             logits = s @ weight.T
-            for rows, *few in zip(*(x.split(strip) for x in (logits, *rest)), strict=True):
-                found.append(_differentiate(rows[:, :vocabulary], *few, gradient=gradient))
+            strips = (x.split(strip) for x in (logits, *rest))
+            for rows, wanted, share, copied in zip(*strips, strict=True):
+                rows = rows[:, :vocabulary]
+                found.append(_differentiate(rows, wanted, share, copied, gradient))
             if gradient:
                 torch.mm(logits, weight, out=out)
                 for_weight += logits.T @ s
