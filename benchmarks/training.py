@@ -31,9 +31,8 @@ from entity_transformers.models.base import IGNORED
 from entity_transformers.models.gpt2 import shape
 from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import load
-from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.checkpoint import CheckpointStore, CurveFile
 from entity_transformers.train.loop import Training
-from entity_transformers.train.progress import CurveFile
 
 SAMPLE = load(ROOT / "studies/sample.yaml")
 VOCABULARY, WINDOW = 8000, 256

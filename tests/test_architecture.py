@@ -41,7 +41,7 @@ def test_reading_a_study_s_plan_loads_nothing_heavy() -> None:
     assert not heavy & {*loaded}
 
 
-KEPT = {"train/entry.py", "train/progress.py", "train/checkpoint.py"}
+KEPT = {"train/entry.py", "train/checkpoint.py"}
 """What a training keeps while it runs."""
 CORES = ("models/", "train/", "encode/", "tasks/")
 CORE = [module for module in MODULES if module.startswith(CORES) and module not in KEPT]

@@ -14,10 +14,9 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.registry import build_model
-from entity_transformers.train.checkpoint import CheckpointStore
+from entity_transformers.train.checkpoint import CheckpointStore, CurveFile
 from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import Training
-from entity_transformers.train.progress import CurveFile
 
 
 def make_training(

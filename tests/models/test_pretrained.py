@@ -26,7 +26,6 @@ from entity_transformers.models.pretrained import (
     PretrainedEncoder,
     PretrainedLM,
     check_fit,
-    check_vocabulary,
     store,
 )
 from entity_transformers.tasks.perplexity import score_corpus
@@ -180,12 +179,11 @@ def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
     model = PretrainedLM.load(folder)
     values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
     fits, longer = (resolve("a", {"a": {**values, "window": n}}, {}, {}, KINDS) for n in (64, 65))
-    check_fit(model, fits)
+    check_fit(model, fits, VOCABULARY)
     with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has 64 positions"):
-        check_fit(model, longer)
-    check_vocabulary(model, VOCABULARY, "a")
+        check_fit(model, longer, VOCABULARY)
     with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, the model 40: set tokenizer"):
-        check_vocabulary(model, VOCABULARY + 1, "a")
+        check_fit(model, fits, VOCABULARY + 1)
 
 
 def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:

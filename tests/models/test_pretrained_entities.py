@@ -10,7 +10,7 @@ from tiny import tiny_corpus, tiny_entry, tiny_llama
 from transformers import AutoModelForCausalLM
 
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
+from entity_transformers.encode.states import index_states, keep_states
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
 from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
@@ -42,14 +42,14 @@ def make(folder: Path, adapter: str, gate: str = "zero") -> PretrainedE:
     return model
 
 
-def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> Upper:
+def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> PretrainedE:
     """The blocks that learn above the cached states of those that do not."""
     cut = 5 - BLOCKS
     base = PretrainedLM.load(folder)
     base.eval()
     weights = folder / "model.safetensors"
     states = keep_states(base, weights, TEXT, cut, WINDOW, tmp_path)
-    return Upper(split_blocks(model.module.base_model, cut, None, normed=True), model, states)
+    return model.above(cut, states)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,12 @@ def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_p
     (other / "model.safetensors").write_bytes(weights.read_bytes() + b" ")
     keep_states(model, other / "model.safetensors", TEXT, 3, WINDOW, tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 3
+    # final states are those of the base and of what it has learnt
+    for adapter in (b"", b"one", b"other", b"one"):
+        if adapter:
+            (other / "adapter.safetensors").write_bytes(adapter)
+        keep_states(model, other / "model.safetensors", TEXT, None, WINDOW, tmp_path)
+    assert len(list(tmp_path.glob("*.npy"))) == 6
 
 
 @pytest.mark.parametrize("adapter", ["entities", "lora"])
@@ -155,7 +161,7 @@ def test_a_bfloat16_model_learns_in_float32(folder: Path, tmp_path: Path, adapte
     base, weights = PretrainedLM.load(saved).eval(), saved / "model.safetensors"
     states = keep_states(base, weights, TEXT, 3, WINDOW, tmp_path)
     entry = tiny_entry("pretrained-entities", labels="gold", epochs=6, documents_per_step=3)
-    upper = Upper(split_blocks(model.module.base_model, 3, None, normed=True), model, states)
+    upper = model.above(3, states)
     before = score_states(upper, TEXT, WINDOW)
     plain = score_corpus(make(folder, adapter), TEXT, window=WINDOW, stride=WINDOW, batch=4)
     assert before == pytest.approx(plain.sum() / (len(TEXT.tokens) - len(TEXT)), abs=0.02)

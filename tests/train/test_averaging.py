@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from trainings import assert_close, assert_resumes, gradients, make_training, weights
 
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.train.averaging import Averaging, begins
 from entity_transformers.train.loop import Training
-from entity_transformers.train.optimizer import Averaging, begins
 
 AWD: dict[str, Any] = AWD_RATES | {
     "dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, "temporal_penalty": 1.0,

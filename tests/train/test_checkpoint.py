@@ -10,9 +10,8 @@ import torch
 from trainings import make_training, weights
 
 from entity_transformers.artifacts import read_json, write_json, write_record
-from entity_transformers.train.checkpoint import CheckpointStore, Snapshot
+from entity_transformers.train.checkpoint import CheckpointStore, CurveFile, Progress, Snapshot
 from entity_transformers.train.loop import TrainingError
-from entity_transformers.train.progress import CurveFile, Progress
 
 
 def cut_tensors(folder: Path) -> None:

@@ -1,5 +1,5 @@
-"""The training loop: its gradient by brute force, resuming to the bit, memory across
-windows, bad losses.
+"""The training loop: its gradient by brute force, resuming to the bit, memory across windows, bad
+losses; and switches that must not change what is learnt but for what precision leaves.
 """
 
 import math
@@ -14,15 +14,18 @@ from tiny import SMALL, VOCABULARY, tiny_params
 from torch import Tensor
 from trainings import assert_close, gradients, make_training, named_gradients, weights
 
-from entity_transformers.kinds import KINDS, resolve
+from entity_transformers.kinds import KINDS, LmParams, resolve
 from entity_transformers.models.base import Batch
 from entity_transformers.models.registry import build_model
+from entity_transformers.train.checkpoint import CurveRow
 from entity_transformers.train.loop import (
     TrainingError,
     TrainingStopped,
     caught_signals,
     learning_rate,
 )
+
+HALF_PRECISION = 5e-3
 
 
 def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(
@@ -218,3 +221,52 @@ def test_the_schedule_warms_up_and_falls() -> None:
     assert learning_rate(100, params) == pytest.approx(0.0)
     constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5).lm
     assert {learning_rate(step, constant) for step in range(20)} == {2e-5}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
+def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
+    """With dropout."""
+    curves = []
+    for precision in ("float32", "bfloat16"):
+        rows: list[CurveRow] = []
+        training = make_training(
+            tmp_path / precision, kind, precision=precision, steps=40, validate_every=10
+        )
+        training.write_row = lambda index, row, rows=rows: rows.append(row)
+        training.run()
+        assert {parameter.dtype for parameter in training.model.module.parameters()} == {
+            torch.float32
+        }
+        curves.append(
+            [
+                float(row[column])
+                for row in rows
+                for column in ("train_loss", "dev_loss_on")
+                if row[column] != ""
+            ]
+        )
+    assert curves[0] != curves[1]
+    assert curves[0][0] - min(curves[0]) > 20 * HALF_PRECISION  # learnt more than is tolerated
+    assert curves[1] == pytest.approx(curves[0], abs=HALF_PRECISION)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(False, "off"), ("off", "off"), ("default", "default")]
+)
+def test_a_bare_off_of_yaml_means_off(written: Any, read: str) -> None:
+    values = tiny_params().lm.model_dump() | {"compile": written}
+    assert LmParams(**values).compile == read
+
+
+@pytest.mark.parametrize("written", [True, "max-autotune", None])
+def test_another_mode_of_compile_is_refused(written: Any) -> None:
+    with pytest.raises(ValueError, match="'off', 'default' or 'reduce-overhead'"):
+        LmParams(**(tiny_params().lm.model_dump() | {"compile": written}))
+
+
+def test_cuda_graphs_are_refused_where_windows_are_recomputed() -> None:
+    """CUDA graphs give .grad a buffer that the next pass overwrites (pytorch issue 169545)."""
+    with pytest.raises(ValueError, match="loses gradients where windows are recomputed"):
+        tiny_params(
+            gradient_checkpointing=True, memory_gradient_windows=2, compile="reduce-overhead"
+        )

@@ -31,7 +31,7 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import TRUSTED, opened
 from entity_transformers.models.gpt2e.adapter import KEY
-from entity_transformers.models.gpt2e.entities import (
+from entity_transformers.models.gpt2e.generation import (
     EntityContinuation,
     EntityGeneration,
     NewEntities,

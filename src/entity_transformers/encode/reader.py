@@ -41,6 +41,14 @@ class Reading:
     ended: np.ndarray
     state: Any
 
+    def predict(self) -> tuple[np.ndarray, Tensor]:
+        """Where the tokens stand that follow those read in their documents, int64 [n], and the
+        hidden states [n, width] that they are predicted from.
+        """
+        scored = self.valid.copy()
+        scored[self.ended, self.valid[self.ended].sum(1) - 1] = False
+        return self.where[scored] + 1, self.hidden[torch.from_numpy(scored).to(self.hidden.device)]
+
 
 def batch_by_length(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
     """Indices of everything with a length above 0, longest first, in groups of ``batch``."""
@@ -170,9 +178,8 @@ def read_document(
     states, nats = [], np.zeros(len(text.tokens), np.float32)
     how: Any = {"window": window, "stride": stride, "batch": 1, "memory": memory}
     for reading in read_windows(model, text, **how):
-        [hidden], [where], memory = reading.hidden, reading.where + 1, reading.state
-        states.append(hidden[:, : model.width])
-        scored = where < len(nats)
-        hidden = hidden[torch.from_numpy(scored).to(model.device)]
-        nats[where[scored]] = compute_token_losses(model, hidden, text.tokens[where[scored]])
+        states.append(reading.hidden[0, :, : model.width])
+        where, hidden = reading.predict()
+        nats[where] = compute_token_losses(model, hidden, text.tokens[where])
+        memory = reading.state
     return torch.cat(states), nats, memory

@@ -11,7 +11,7 @@ import numpy as np
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.mentions import MENTION_ARRAYS, entity_offsets, find_heads
-from entity_transformers.encode.words import PART, check_same, index_words, split_words
+from entity_transformers.encode.words import PART, check_same, embed_vocabulary
 from entity_transformers.models.static.vectors import WordVectors
 
 
@@ -21,11 +21,7 @@ def embed_splits(
     """words.safetensors, part by part: for each split the row of each of its words, int32 [words],
     and then ``vectors`` float16 [V, width], a row per distinct word of all of them.
     """
-    vocabulary: dict[str, int] = {}
-    for split, places in index_words(splits, vocabulary):
-        yield {split: places}
-    for words in split_words(vocabulary, PART):
-        yield {"vectors": vectors.look_up(words).astype(np.float16)}
+    return embed_vocabulary(splits, lambda words: vectors.look_up(words).astype(np.float16), PART)
 
 
 def embed_mentions(

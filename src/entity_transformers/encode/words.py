@@ -7,7 +7,8 @@ Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -105,26 +106,22 @@ def begin_sequences(
     return np.insert(tokens, bare, end), np.insert(slots, bare, slots[bare]), begun
 
 
-def index_words(
-    splits: Mapping[str, Iterable[Document]], vocabulary: dict[str, int]
-) -> Iterator[tuple[str, np.ndarray]]:
-    """For each document its split and the places int32 [words] of its words in ``vocabulary``,
-    which gets the distinct words of all splits in order of appearance; before a split's first
-    document an empty array.
+def embed_vocabulary(
+    splits: Mapping[str, Iterable[Document]], embed: Callable[[list[str]], np.ndarray], most: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Of each document of a split the rows of its words, int32 [words], before its first one an
+    empty array; then ``vectors`` [V, width], one row per distinct word of all splits in order of
+    appearance, as ``embed`` gives them for at most ``most`` words at a time, of none as well.
     """
+    vocabulary: dict[str, int] = {}
     for split, documents in splits.items():
-        yield split, np.zeros(0, np.int32)
+        yield {split: np.zeros(0, np.int32)}
         for document in documents:
-            numbers = (vocabulary.setdefault(word, len(vocabulary)) for word in document.words)
-            yield split, np.fromiter(numbers, np.int32, len(document.words))
-
-
-def split_words(vocabulary: Iterable[str], most: int) -> Iterator[list[str]]:
-    """The words in lists of at most ``most``; one empty list of none."""
-    words = iter(vocabulary)
-    yield list(itertools.islice(words, most))
-    while some := list(itertools.islice(words, most)):
-        yield some
+            rows = (vocabulary.setdefault(word, len(vocabulary)) for word in document.words)
+            yield {split: np.fromiter(rows, np.int32, len(document.words))}
+    words = list(vocabulary)
+    for start in range(0, max(1, len(words)), most):
+        yield {"vectors": embed(words[start : start + most])}
 
 
 def split_documents(
@@ -231,12 +228,9 @@ def embed_splits(
     """
     how: dict[str, Any] = {"window": window, "batch": batch}
     if context == "word":
-        vocabulary: dict[str, int] = {}
         texts = {split: documents for split, (documents, _) in splits.items()}
-        for split, places in index_words(texts, vocabulary):
-            yield {split: places}
-        for words in split_words(vocabulary, tokens):
-            yield {"vectors": embed_words(model, words, tokenizer, **how)}
+        embed = partial(embed_words, model, tokenizer=tokenizer, **how)
+        yield from embed_vocabulary(texts, embed, tokens)
         return
     end = 0
     for split, pair in splits.items():

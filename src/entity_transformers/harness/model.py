@@ -144,19 +144,14 @@ class EntityTransformer(TemplateLM):
         """The log-probability of each whole text."""
         texts = [request.args[0] for request in requests]
         known = self._find_entities(texts)
-        answers = [self._score_text(text, known.get(text, [])) for text in texts]
+        how = {"prefix": self.prefix_token_id, "window": self.max_length}
+        answers = [
+            score_text(self.reader.model, self.tok_encode(text), known.get(text, []), **how)
+            for text in texts
+        ]
         for text, answer in zip(texts, answers, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", (text,), answer)
         return answers
-
-    def _score_text(self, text: str, entities: list[int]) -> float:
-        return score_text(
-            self.reader.model,
-            self.tok_encode(text),
-            entities,
-            prefix=self.prefix_token_id,
-            window=self.max_length,
-        )
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """What the model writes after each context, up to the first of the stops that are asked

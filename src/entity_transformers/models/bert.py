@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM
@@ -43,9 +42,7 @@ class BERT(Pretrained):
 
     def read(self, batch: Batch, **more: Any) -> Any:
         """What transformers' BertModel gives for a window, and ``more`` of its keywords."""
-        return self.module.bert(
-            batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more
-        )
+        return read(self.module.bert, batch, **more)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read(batch).last_hidden_state, state
@@ -166,15 +163,19 @@ def see(batch: Batch) -> Tensor | None:
     """Whom each token sees, bool [B, 1, T or 1, T]: all tokens of its document that lie in the
     window, and no padding; None: all see all.
     """
-    window, seen = batch.tokens.shape[1], None
+    seen = None
     if batch.positions is not None:
         document = (batch.positions == 0).cumsum(1)
         seen = document[:, None, :, None] == document[:, None, None, :]
-    if batch.lengths is not None:
-        places = torch.arange(window, device=batch.tokens.device)
-        there = (places < batch.lengths[:, None])[:, None, None]
+    if (valid := batch.valid) is not None:
+        there = valid[:, None, None]
         seen = there if seen is None else seen & there
     return seen
+
+
+def read(encoder: Any, batch: Batch, **more: Any) -> Any:
+    """What an encoder of transformers gives for a window, and ``more`` of its keywords."""
+    return encoder(batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more)
 
 
 def pick(targets: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import ElectraParams
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.bert import choose, pick, see, shape
+from entity_transformers.models.bert import choose, pick, read, shape
 from entity_transformers.models.folders import Pretrained
 
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm")
@@ -82,7 +82,7 @@ class ELECTRA(Pretrained):
         self.mask: int = module.config.mask_token_id
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return read(self.module.electra, batch), state
+        return read(self.module.electra, batch).last_hidden_state, state
 
     def draw(self, window: Window, params: ElectraParams, generator: np.random.Generator) -> Window:
         chosen = choose(~window.begins, params.mask_rate, generator)
@@ -117,12 +117,13 @@ class ELECTRA(Pretrained):
         laid flat.
         """
         encoder, predict, score = (self.module.generator[name] for name in GENERATOR)
-        hidden = read(encoder, batch).flatten(0, 1)[where]
+        hidden = read(encoder, batch).last_hidden_state.flatten(0, 1)[where]
         return score(predict(hidden)).float()
 
     def discriminate(self, batch: Batch) -> Tensor:
         """How likely each token is not the text's own: logits, float32 [B, T]."""
-        return self.module.discriminator_predictions(read(self.module.electra, batch)).float()
+        hidden, _ = self.encode(batch, None)
+        return self.module.discriminator_predictions(hidden).float()
 
     def save(self, folder: Path) -> None:
         """As the discriminator, beside whose weights those of the generator lie."""
@@ -140,13 +141,6 @@ class ELECTRA(Pretrained):
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
         sizes = shape(entry.lm, vocabulary, end)
         return ElectraConfig(**sizes, embedding_size=entry.lm.width)
-
-
-def read(encoder: Any, batch: Batch) -> Tensor:
-    """Final hidden states of an ElectraModel: [B, T, its width]."""
-    return encoder(
-        batch.tokens, attention_mask=see(batch), position_ids=batch.positions
-    ).last_hidden_state
 
 
 @torch.no_grad()

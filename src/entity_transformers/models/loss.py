@@ -10,7 +10,6 @@ Dimensions: N tokens, V vocabulary, W width; n tokens of a strip.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,73 +32,65 @@ def compute_loss(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tenso
     )
 
 
-def sum_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+def sum_losses(
+    states: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    share: Tensor | None = None,
+    copied: Tensor | None = None,
+) -> Tensor:
     """Sum of the negative log-likelihoods in nats, a float32 scalar, of ``targets`` int64 [N] under
-    the logits states @ weight.T.
+    p, the softmax of the logits states @ weight.T; or, with ``share`` and ``copied`` float32 [N],
+    under exp(share) p + exp(copied).
 
     ``states`` [N, W], ``weight`` [V, W]; a target of -100 counts nothing. Products run in
     autocast's dtype where it is on, everything else in float32 at least. Its gradient can be taken
     once, not differentiated again.
     """
-    loss: Tensor = _SummedLoss.apply(states, weight, targets)
-    return loss
-
-
-def sum_mixture(
-    states: Tensor, weight: Tensor, targets: Tensor, share: Tensor, copied: Tensor
-) -> Tensor:
-    """The same of -log(exp(share) p(target) + exp(copied)) with p of the logits; ``share`` and
-    ``copied`` float32 [N].
-    """
-    loss: Tensor = _SummedMixture.apply(states, weight, targets, share, copied)
+    loss: Tensor = _SummedLoss.apply(states, weight, targets, share, copied)
     return loss
 
 
 class _SummedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-        losses, *gradients = _walk(
-            _differentiate, states, weight, targets, gradient=any(ctx.needs_input_grad)
-        )
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        share: Tensor | None,
+        copied: Tensor | None,
+    ) -> Tensor:
+        all_ours = torch.zeros(len(states), device=states.device)
+        mixture = (all_ours, all_ours - 1e30) if share is None else (share, copied)
+        wanted = any(ctx.needs_input_grad)
+        found, *gradients = _walk(states, weight, targets, *mixture, gradient=wanted)
+        losses, parts = zip(*found, strict=True)
+        if share is None:
+            total = torch.zeros((), device=states.device)
+            for loss in losses:
+                total += loss.sum()
+        else:
+            total, ours = torch.cat(losses).sum(), torch.cat(parts)
+            gradients += [-ours, (ours - 1) * (targets != IGNORED)]
         ctx.save_for_backward(*gradients)
-        total = torch.zeros((), device=states.device)
-        for (loss,) in losses:
-            total += loss
         return total
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, None]:
-        for_states, for_weight = ctx.saved_tensors
-        return for_states * upstream[0], for_weight * upstream[0], None
-
-
-class _SummedMixture(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, states: Tensor, weight: Tensor, targets: Tensor, share: Tensor, copied: Tensor
-    ) -> Tensor:
-        found, *gradients = _walk(_differentiate_mixture, states, weight, targets, share, copied)
-        losses, parts = (torch.cat([share[:0], *part]) for part in zip(*found, strict=True))
-        gradients += [-parts, (parts - 1) * (targets != IGNORED)]
-        ctx.save_for_backward(*gradients)
-        return losses.sum()
-
-    @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        for_states, for_weight, for_share, for_copied = (g * upstream[0] for g in ctx.saved_tensors)
-        return for_states, for_weight, None, for_share, for_copied
+        for_states, for_weight, *rest = (g * upstream[0] for g in ctx.saved_tensors)
+        return for_states, for_weight, None, *(rest or (None, None))
 
 
 def _walk(
-    differentiate: Callable[..., tuple[Tensor, ...]],
     states: Tensor,
     weight: Tensor,
     targets: Tensor,
-    *columns: Tensor,
-    gradient: bool = True,
+    *mixture: Any,
+    gradient: bool,
 ) -> tuple[Any, ...]:
-    """What ``differentiate`` gives for each strip of logits, whose gradients it leaves in them, and
-    the gradients by ``states`` and ``weight`` where asked for.
+    """What `_differentiate` gives for each strip of logits, and the gradients by ``states`` and
+    ``weight`` where asked for.
     """
     device, kinds, vocabulary = states.device.type, (states.dtype, weight.dtype), len(weight)
     if torch.is_autocast_enabled(device):
@@ -113,51 +104,36 @@ def _walk(
     for_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
     with torch.autocast(device, enabled=False):
         for s, out, *rest in zip(
-            *(x.split(chunk) for x in (states, for_states, targets, *columns)), strict=True
+            *(x.split(chunk) for x in (states, for_states, targets, *mixture)), strict=True
         ):
             logits = s @ weight.T
-            for rows, *few in zip(*(x.split(strip) for x in (logits, *rest)), strict=True):
-                found.append(differentiate(rows[:, :vocabulary], *few, gradient=gradient))
+            strips = (x.split(strip) for x in (logits, *rest))
+            for rows, wanted, share, copied in zip(*strips, strict=True):
+                rows = rows[:, :vocabulary]
+                found.append(_differentiate(rows, wanted, share, copied, gradient))
             if gradient:
                 torch.mm(logits, weight, out=out)
                 for_weight += logits.T @ s
     return found, for_states.to(kinds[0]), for_weight[:vocabulary].to(kinds[1])
 
 
-def _exponentiate(logits: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-    """In at least float32: e to the logits less the largest [n, V], the target's logit less the
-    largest and the sum of the former [n, 1]; is there a target, and which [n, 1].
+def _differentiate(
+    logits: Tensor, targets: Tensor, share: Tensor, copied: Tensor, gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Each token's loss, and the part of what it is given that is the model's, both 0 where there
+    is no target, float32 [n] at least; ``logits`` [n, V] become the loss's gradient by them where
+    asked for: that part of softmax less target.
     """
-    counted, wanted = (targets != IGNORED)[:, None], targets.clamp(min=0)[:, None]
+    counted, wanted = targets != IGNORED, targets.clamp(min=0)[:, None]
     values = logits.to(torch.promote_types(logits.dtype, torch.float32))
     values.sub_(values.amax(-1, keepdim=True))
     own = values.gather(-1, wanted)
-    return values.exp_(), own, values.sum(-1, keepdim=True), counted, wanted
-
-
-def _differentiate(logits: Tensor, targets: Tensor, gradient: bool) -> tuple[Tensor]:
-    """The sum of the losses; ``logits`` [n, V] become its gradient by them where asked for: softmax
-    less target, 0 if ignored.
-    """
-    values, own, total, counted, wanted = _exponentiate(logits, targets)
-    if gradient:
-        values.mul_(counted / total).scatter_add_(-1, wanted, -counted.to(values.dtype))
-        if values is not logits:
-            logits.copy_(values)
-    return (((total.log() - own) * counted).sum(),)
-
-
-def _differentiate_mixture(
-    logits: Tensor, targets: Tensor, share: Tensor, copied: Tensor, gradient: bool
-) -> tuple[Tensor, Tensor]:
-    """Each token's loss, and the part of p that is the model's, both 0 where there is no target;
-    ``logits`` [n, V] become the loss's gradient by them.
-    """
-    values, own, total, counted, wanted = _exponentiate(logits, targets)
+    total = values.exp_().sum(-1, keepdim=True)
     said = share + (own - total.log())[:, 0]
     mixed = torch.logaddexp(said, copied)
-    part = (said - mixed).exp() * counted[:, 0]
-    values.mul_(part[:, None] / total).scatter_add_(-1, wanted, -part[:, None])
-    if values is not logits:
-        logits.copy_(values)
-    return -mixed * counted[:, 0], part
+    part = (said - mixed).exp() * counted
+    if gradient:
+        values.mul_(part[:, None] / total).scatter_add_(-1, wanted, -part[:, None])
+        if values is not logits:
+            logits.copy_(values)
+    return -mixed * counted, part

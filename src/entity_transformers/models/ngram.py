@@ -27,8 +27,8 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, State
 from entity_transformers.step import Row, Run
 from entity_transformers.tasks.perplexity import mean_loss
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 BITS, MASK = np.uint64(16), 2**16 - 1  # of a token in a key; four tokens make one of 64 bits
 WEIGHTS = "model.safetensors"

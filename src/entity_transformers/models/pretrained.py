@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ from entity_transformers.models.registry import find_class
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 STORED = {"F32": "float32", "BF16": "bfloat16"}
 """How safetensors calls the precisions of a study."""
@@ -51,15 +51,13 @@ class Layered(Pretrained):
             return cls(cls.of.from_pretrained(folder, dtype=dtype, **TRUSTED))
 
     def show_layers(self, batch: Batch, **more: Any) -> Tensor:
-        """Hidden states [B, T, W] of a window, or [B, T, layers W]."""
-        packed: dict[str, Any] = {}
+        """Hidden states [B, T, W] of a window, or [B, T, layers W]; ``more``: other inputs."""
+        inputs: dict[str, Any] = {"input_ids": batch.tokens, **more}
         if batch.positions is not None:
-            packed["position_ids"] = batch.positions
+            inputs["position_ids"] = batch.positions
         if self.can("causal"):
-            packed["use_cache"] = False
-        found = self.module.base_model(
-            input_ids=batch.tokens, output_hidden_states=bool(self.layers), **packed, **more
-        )
+            inputs["use_cache"] = False
+        found = self.module.base_model(output_hidden_states=bool(self.layers), **inputs)
         if not self.layers:
             return found.last_hidden_state.float()
         return torch.cat([found.hidden_states[layer] for layer in self.layers], -1).float()
@@ -111,22 +109,16 @@ class PretrainedEncoder(Layered):
         return self.show_layers(batch, attention_mask=mask), state
 
 
+Model = TypeVar("Model", bound=Layered)
+
+
 def train(run: Run) -> list[Row]:
-    """Take over the weights and the tokenizer, in the entry's precision: what step lm does for
-    these kinds, which learn nothing.
+    """Take over the weights, in the entry's precision: what step lm does for these kinds, which
+    learn nothing.
     """
-    started, params = time.time(), run.entry.lm
-    folder = cast(Path, find_weights(params.initial_weights))
-    device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
-    of = cast(type[Layered], find_class(run.entry.kind))
-    model = of.load(folder, getattr(torch, params.precision)).to(device).eval()
-    check_fit(model, run.entry)
-    store(model, folder, run.folder, params.precision)
-    tokenizer = find_tokenizer(params.initial_weights)
-    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+    started = time.time()
+    model = take_over(run, cast(type[Layered], find_class(run.entry.kind)))
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
-    if run.entry.can({"causal"}):
-        check_vocabulary(model, run.tokenizer.get_vocab_size(), run.model)
     numbers = {
         "parameters": model.count_parameters(),
         "seconds_total": time.time() - started,
@@ -134,6 +126,21 @@ def train(run: Run) -> list[Row]:
         "threads": run.params.run.threads,
     }
     return list_rows(numbers, run.entry)
+
+
+def take_over(run: Run, of: type[Model]) -> Model:
+    """The model, of class ``of``, whose weights the run's entry names, on the study's device; its
+    files and its tokenizer go into the run's folder.
+    """
+    params = run.entry.lm
+    folder = cast(Path, find_weights(params.initial_weights))
+    device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
+    model = of.load(folder, getattr(torch, params.precision)).to(device).eval()
+    check_fit(model, run.entry, run.tokenizer.get_vocab_size() if model.can("causal") else 0)
+    store(model, folder, run.folder, params.precision)
+    tokenizer = find_tokenizer(params.initial_weights)
+    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+    return cast(Model, model)
 
 
 def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:
@@ -160,19 +167,17 @@ def link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def check_fit(model: LanguageModel, entry: ModelEntry) -> None:
-    """ValueError for a window longer than the model's positions."""
+def check_fit(model: LanguageModel, entry: ModelEntry, vocabulary: int) -> None:
+    """ValueError for a window longer than the model's positions, or for a study's encoder of more
+    tokens than the model knows.
+    """
     if model.context is not None and entry.lm.window > model.context:
         raise ValueError(
             f"models.{entry.name}.window: {entry.lm.window}, but the model has {model.context}"
             " positions"
         )
-
-
-def check_vocabulary(model: LanguageModel, vocabulary: int, name: str) -> None:
-    """ValueError for an encoder with more tokens than the model knows."""
-    if vocabulary > (own := model.output_weight.shape[0]):
+    if vocabulary and vocabulary > (own := model.output_weight.shape[0]):
         raise ValueError(
-            f"models.{name}: the study's encoder has {vocabulary} tokens, the model {own}: set"
-            " tokenizer to {kind: pretrained, path: ...}, the model's own"
+            f"models.{entry.name}: the study's encoder has {vocabulary} tokens, the model {own}:"
+            " set tokenizer to {kind: pretrained, path: ...}, the model's own"
         )

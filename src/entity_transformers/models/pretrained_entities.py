@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
@@ -23,23 +23,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import get_cosine_schedule_with_warmup
 
-from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json, write_with
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import Reading, batch_by_length, read_windows
-from entity_transformers.encode.states import Upper, index_states, keep_states, split_blocks
+from entity_transformers.encode.states import index_states, keep_states, split_blocks
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models import pretrained
 from entity_transformers.models.base import Batch
-from entity_transformers.models.folders import list_weights
 from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_blocks
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.weights import find_tokenizer, find_weights
+from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows, name_state
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
 """What was learnt, and what it was learnt in; beside them lie the files of the base model."""
@@ -52,6 +50,7 @@ class PretrainedE(pretrained.PretrainedLM):
     """The base model and what its top blocks have learnt."""
 
     kind = KINDS["pretrained-entities"]
+    states: np.ndarray | None = None
 
     def __init__(self, module: Any, facts: dict[str, Any]) -> None:
         super().__init__(module)
@@ -72,13 +71,26 @@ class PretrainedE(pretrained.PretrainedLM):
     def start(self, rows: int, entities: int = 0) -> Any:
         return EntityMemory(rows, entities, self.width, device=self.device)
 
+    def above(self, cut: int, states: np.ndarray) -> Self:
+        """The blocks from ``cut`` on alone: what they read as tokens are places of ``states``."""
+        made: Self = split_blocks(self, cut, None, normed=True)
+        made.states = states
+        return made
+
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        """Each window starts from the memory of the one before, without gradient into it."""
+        inputs: dict[str, Any] = {}
+        if self.states is not None:
+            stored = torch.from_numpy(np.asarray(self.states[batch.tokens.cpu().numpy()]))
+            below = stored.to(self.device, self.output_weight.dtype)
+            inputs = {"input_ids": None, "inputs_embeds": below}
         with self.mixed():
             if batch.entity_ids is None or not self.reads:
-                return self.show_layers(batch), state
-            hidden = self.show_layers(batch, entity_ids=batch.entity_ids, memory=state)
-        new = slice(batch.new, None)
-        return hidden, state.write(batch.entity_ids[:, new], hidden[:, new], self.memory_write)
+                return self.show_layers(batch, **inputs), state
+            inputs |= {"entity_ids": batch.entity_ids, "memory": state}
+            hidden = self.show_layers(batch, **inputs)
+        labels, new = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
+        return hidden, state.write(labels, new, self.memory_write).detach()
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
@@ -114,37 +126,29 @@ def adapt(module: Any, facts: dict[str, Any]) -> None:
     computes what it did.
     """
     module.requires_grad_(False)
-    add_learnt(module, facts)
+    layers = module.config.num_hidden_layers
+    top = find_blocks(module, layers)[layers - facts["blocks"] :]
+    if facts["adapter"] == "entities":
+        switches = {name: facts[name] for name in ("gate", "values", "layer_norm", "alibi")}
+        add_entity_attention(module, blocks=top, **switches)
+        for block in top if facts["gate"] == "none" else ():
+            for one in cast(Any, block).entity_attn.c_proj.parameters():
+                nn.init.zeros_(one)
+    else:
+        add_lora(module, top, facts["numbers"])
     for one in module.parameters():
         if one.requires_grad:
             one.data = one.data.float()
 
 
-def add_learnt(module: Any, facts: dict[str, Any]) -> None:
-    """Add entity attention or LoRA to the top blocks."""
-    layers = module.config.num_hidden_layers
-    top = find_blocks(module, layers)[layers - facts["blocks"] :]
-    if facts["adapter"] == "entities":
-        add_entity_attention(
-            module,
-            blocks=top,
-            gate=facts["gate"],
-            values=facts["values"],
-            layer_norm=facts["layer_norm"],
-            alibi=facts["alibi"],
-        )
-        for block in top if facts["gate"] == "none" else ():
-            for one in cast(Any, block).entity_attn.c_proj.parameters():
-                nn.init.zeros_(one)
-        return
+def add_lora(module: Any, blocks: Sequence[nn.Module], numbers: int) -> None:
+    """LoRA on all matrices of the blocks, of the rank that gives about so many numbers."""
     from peft import LoraConfig, inject_adapter_in_model
 
     names = {one: name for name, one in module.named_modules()}
-    matrices = [one for block in top for one in block.modules() if is_matrix(one)]
-    linear: list[tuple[str, Any]] = [(names[one], one) for one in matrices]
-    per_rank = sum(one.weight.shape[0] + one.weight.shape[1] for _, one in linear)
-    rank = max(1, round(facts["numbers"] / per_rank))
-    targets = [name for name, _ in linear]
+    linear: list[Any] = [one for block in blocks for one in block.modules() if is_matrix(one)]
+    rank = max(1, round(numbers / sum(sum(one.weight.shape) for one in linear)))
+    targets = [names[one] for one in linear]
     how: Any = {"r": rank, "lora_alpha": rank, "lora_dropout": 0.0, "target_modules": targets}
     inject_adapter_in_model(LoraConfig(**how), module)
 
@@ -157,20 +161,12 @@ def is_matrix(module: Any) -> bool:
 def train(run: Run) -> list[Row]:
     """Train the entry at each of its rates and keep the best on dev: step lm for this kind."""
     started, params, seed = time.time(), run.entry.lm, cast(int, run.seed)
-    folder = cast(Path, find_weights(params.initial_weights))
-    device = runtime.start(run.params.run.device, run.params.run.threads, seed)
-    base = pretrained.PretrainedLM.load(folder, getattr(torch, params.precision))
-    base.to(device).eval()
-    pretrained.check_fit(base, run.entry)
-    pretrained.check_vocabulary(base, run.tokenizer.get_vocab_size(), run.model)
-    pretrained.store(base, folder, run.folder, params.precision)
-    tokenizer = find_tokenizer(params.initial_weights)
-    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+    base = pretrained.take_over(run, pretrained.PretrainedLM)
+    [weights], device = run.folder.glob("model*.safetensors"), base.device
     cut = base.module.config.num_hidden_layers - params.blocks
     if cut < 0:
         raise ValueError(f"models.{run.model}.blocks: {params.blocks}, the model has fewer")
     texts = {split: give(run.tokens(split), run.entry.labels, seed) for split in ("train", "dev")}
-    [weights] = [path for path in list_weights(run.folder) if path.suffix == ".safetensors"]
     states = {
         split: keep_states(base, weights, text, cut, params.window, Path("work/states"))
         for split, text in texts.items()
@@ -185,7 +181,7 @@ def train(run: Run) -> list[Row]:
         "memory_write": params.memory_write,
         "numbers": params.blocks * count_entity_attention(params, base.width),
     }
-    work = run.work / name_state(run, folder)
+    work = run.work / name_state(run, find_weights(params.initial_weights))
     trials = []
     for rate in params.learning_rates:
         if not (work / f"{rate:g}.json").is_file():
@@ -228,12 +224,7 @@ def try_rate(
     """Train the model at one learning rate: losses, counts, the curve. A step reads a window of
     ``documents_per_step`` documents of like length side by side.
     """
-    upper = {
-        split: Upper(
-            split_blocks(model.module.base_model, cut, None, normed=True), model, states[split]
-        )
-        for split in texts
-    }
+    upper = {split: model.above(cut, states[split]) for split in texts}
     text, window, side = texts["train"], params.window, params.documents_per_step
     everywhere = index_states(text)
     lengths = np.diff(text.offsets)
@@ -292,19 +283,16 @@ def try_rate(
     }
 
 
-def sum_window(model: Upper, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
+def sum_window(model: PretrainedE, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
     """The nats of the tokens that follow those of a window, and how many they are."""
-    last = np.isin(reading.where, text.offsets[1:] - 1)
-    scored = reading.valid & ~last
-    targets = text.tokens[reading.where[scored] + 1].astype(np.int64)
-    hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
-    wanted = torch.from_numpy(targets).to(model.device)
-    return model.whole.nats(hidden[None], wanted[None]).sum(), len(targets)
+    where, hidden = reading.predict()
+    wanted = torch.from_numpy(text.tokens[where].astype(np.int64)).to(model.device)
+    return model.nats(hidden[None], wanted[None]).sum(), len(where)
 
 
 @torch.inference_mode()
-def score_states(model: Upper, text: AlignedCorpus, window: int) -> float:
-    """Mean nats per token of a text whose states the model reads, its labels as they are given."""
+def score_states(model: PretrainedE, text: AlignedCorpus, window: int) -> float:
+    """Mean nats per token of a text whose states `PretrainedE.above` reads, with its labels."""
     total = count = 0.0
     places = index_states(text)
     for reading in read_windows(model, places, window=window, stride=window, batch=8):

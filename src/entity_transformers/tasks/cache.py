@@ -15,7 +15,7 @@ tokens of the split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,23 +45,6 @@ class CacheScores:
     cache: np.ndarray
     filled: np.ndarray
     lengths: np.ndarray
-
-    @classmethod
-    def collect(
-        cls, parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, sizes: int
-    ) -> CacheScores:
-        """From the nats float32 [T] of each document's predicted tokens and their p_cache
-        [S, A, T].
-        """
-        starts = np.cumsum(lengths) - lengths
-        model = np.empty(int(lengths.sum()))
-        cache = np.empty((sizes, len(THETAS), len(model)))
-        for start, (nats, found) in zip(starts.tolist(), parts, strict=True):
-            model[start : start + len(nats)] = np.exp(-nats.astype(np.float64))
-            cache[..., start : start + len(nats)] = found
-        filled = np.ones(len(model), bool)
-        filled[starts[lengths > 0]] = False
-        return cls(model, cache, filled, lengths)
 
 
 @dataclass(frozen=True)
@@ -93,13 +76,16 @@ def read_scores(
     with the split's labels; windows and errors as of `read_windows`. A cache compares states, and
     begins anew with each document.
     """
-
-    def read(text: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
+    lengths = np.diff(corpus.offsets) - 1
+    filled = np.ones(lengths.sum(), bool)
+    plain, cache = np.empty(len(filled)), np.empty((len(sizes), len(THETAS), len(filled)))
+    for d, start in enumerate((np.cumsum(lengths) - lengths).tolist()):
+        text, own = corpus.part(slice(d, d + 1)), slice(start, start + lengths[d])
         states, nats, _ = read_document(model, text, window=window, stride=stride)
-        return nats[1:], recall_targets(states[:-1], text.tokens[1:], sizes)
-
-    parts = (read(corpus.part(slice(d, d + 1))) for d in range(len(corpus)))
-    return CacheScores.collect(parts, np.diff(corpus.offsets) - 1, len(sizes))
+        plain[own] = np.exp(-nats[1:].astype(np.float64))
+        cache[..., own] = recall_targets(states[:-1], text.tokens[1:], sizes)
+        filled[own][:1] = False
+    return CacheScores(plain, cache, filled, lengths)
 
 
 def recall_targets(

@@ -47,22 +47,21 @@ def read_memory(
     model.show_attention()
     entity = np.zeros((len(corpus.tokens), TOP), np.int32)
     share = np.zeros((len(corpus.tokens), TOP), np.float32)
-    last = np.zeros(len(corpus.tokens), bool)
-    last[corpus.offsets[1:] - 1] = True
     with watch(model, "entity") as seen:
         for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
             # a layer whose window has no entity returns no weights, and reads none
             layers = [one.float().mean(1) for one in seen.values() if one is not None]
             if layers:
                 weights = (torch.stack(layers).sum(0) / len(seen)).cpu().numpy()
-                for row in range(len(reading.documents)):
+                for row, ended in enumerate(reading.ended):
                     where = reading.where[row][reading.valid[row]]
                     shares = _sum_by_entity(weights[row], corpus.given, where, reading.where.shape)
-                    kept = ~last[where]
-                    top = np.argsort(-shares[:, 1:], axis=1, kind="stable")[:, :TOP] + 1
+                    following = where[: len(where) - ended] + 1
+                    shares = shares[: len(following), 1:]
+                    top = np.argsort(-shares, axis=1, kind="stable")[:, :TOP]
                     amount = np.take_along_axis(shares, top, 1)
-                    entity[where[kept] + 1, : top.shape[1]] = np.where(amount > 0, top, 0)[kept]
-                    share[where[kept] + 1, : top.shape[1]] = amount[kept]
+                    entity[following, : top.shape[1]] = np.where(amount > 0, top + 1, 0)
+                    share[following, : top.shape[1]] = amount
     return {"entity": entity, "share": share}
 
 

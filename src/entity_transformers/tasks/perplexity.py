@@ -31,12 +31,8 @@ def score_corpus(
     Windows hold ``window`` inputs and advance by ``stride``; see `read_windows` for errors.
     """
     nll = np.zeros(len(corpus.tokens), np.float32)
-    last = np.zeros(len(corpus.tokens) + 1, bool)
-    last[corpus.offsets[1:] - 1] = True
     for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
-        scored = reading.valid & ~last[reading.where]
-        where = reading.where[scored] + 1
-        hidden = reading.hidden[torch.from_numpy(scored).to(model.device)]
+        where, hidden = reading.predict()
         nll[where] = compute_token_losses(model, hidden, corpus.tokens[where])
     return nll
 

@@ -117,12 +117,11 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
     """The model's likeliest token at every place of the split, int64 [tokens], with the labels that
     the split gives; -1 where nothing is predicted.
     """
-    guesses = np.full(len(corpus.tokens) + 1, -1, np.int64)
+    guesses = np.full(len(corpus.tokens), -1, np.int64)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=BATCH):
-        hidden = reading.hidden[torch.from_numpy(reading.valid).to(model.device)]
-        guesses[reading.where[reading.valid] + 1] = model.guess(hidden).cpu().numpy()
-    guesses[corpus.offsets] = -1
-    return guesses[:-1]
+        where, hidden = reading.predict()
+        guesses[where] = model.guess(hidden).cpu().numpy()
+    return guesses
 
 
 def accuracy_rows(task: FactTask, answers: Answers, right: np.ndarray) -> Rows:

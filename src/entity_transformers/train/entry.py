@@ -25,9 +25,15 @@ from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.checkpoint import CheckpointStore, finish, hold, is_whole
+from entity_transformers.train.checkpoint import (
+    CheckpointStore,
+    CurveFile,
+    CurveRow,
+    finish,
+    hold,
+    is_whole,
+)
 from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
-from entity_transformers.train.progress import CurveFile, CurveRow
 from entity_transformers.train.streams import mean_objective, memory_errors
 
 log = logging.getLogger(__name__)
@@ -38,19 +44,24 @@ OUTPUTS = (*MODEL, ROWS)
 
 
 def train_model(run: Run) -> list[Row]:
-    """Train one model, or finish, or restore it: its state lies below work/lm under the digest of
-    all that it depends on. The files go into the run's folder; returned are its numbers.
+    """Train one model, or finish, or restore it (`restore_or_train`)."""
+    return restore_or_train(run, find_weights(find_path(run.entry.lm.initial_weights)), _train)
+
+
+def restore_or_train(
+    run: Run, weights: Path | None, train: Callable[[Run, Path | None, Path], list[Row]]
+) -> list[Row]:
+    """The numbers of a training, whose files go into the run's folder. ``train`` is given the run,
+    its initial ``weights`` and the folder below work/lm, named by a digest of all that it depends
+    on, where it leaves `MODEL`; where it has finished before, nothing is done again.
     """
-    weights = find_weights(find_path(run.entry.lm.initial_weights))
     state = run.work / name_state(run, weights)
     if is_whole(state, OUTPUTS):
         log.info("finished before: restored from %s", state)
     else:
         with hold(state):
-            stopped = _train(run, starting_from(run.entry, weights), state)
-        if stopped is not None:
-            log.info("%s", stopped)
-            raise SystemExit(runtime.STOPPED)
+            write_json(state / ROWS, {"rows": train(run, weights, state)})
+            finish(state, OUTPUTS)
     for name in MODEL:
         copy_file(state / name, run.folder / name)
     return cast(list[Row], read_json(state / ROWS)["rows"])
@@ -71,11 +82,11 @@ def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
-def _train(run: Run, entry: ModelEntry, state: Path) -> TrainingStopped | None:
-    """Train to the end and write the outputs to ``state``, or say what stopped the run. Signals
-    stop it after a step.
+def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
+    """Train to the end in ``state``, or end the process with its state saved: signals stop it after
+    a step.
     """
-    curve = CurveFile(state / "curve.csv")
+    entry, curve = starting_from(run.entry, weights), CurveFile(state / "curve.csv")
     held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
     held_out = held_out.head(entry.lm.validation_documents)
     try:
@@ -83,13 +94,16 @@ def _train(run: Run, entry: ModelEntry, state: Path) -> TrainingStopped | None:
             training = _start_training(run, entry, state, held_out, curve.write_row)
             curve.check(training.progress)
             training.run(caught)
-            tokens = len(held_out.tokens) - len(held_out)
-            _write_outputs(training, run.params, entry, state, tokens)
+            training.load_final_weights()
+            training.model.save(state)
     except TrainingStopped as stop:
-        return stop
+        log.info("%s", stop)
+        raise SystemExit(runtime.STOPPED) from None
     except TrainingError as error:
         raise ValueError(str(error)) from None
-    return None
+    own = training.model.objective
+    numbers = count_training(training, run.params, len(held_out.tokens) - len(held_out))
+    return list_rows(numbers, entry, "" if own == "causal" else own)
 
 
 def _start_training(
@@ -136,23 +150,10 @@ def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmPara
     return mean_objective(model, corpus, params)
 
 
-def _write_outputs(
-    training: Training, params: Any, entry: ModelEntry, state: Path, held_out: int
-) -> None:
-    """The model and its numbers; ``held_out``: tokens that a validation scores."""
-    training.load_final_weights()
-    training.model.save(state)
-    numbers = _count(training, params, held_out, training.seconds())
-    own = training.model.objective
-    rows = list_rows(numbers, entry, "" if own == "causal" else own)
-    write_json(state / ROWS, {"rows": rows})
-    finish(state, OUTPUTS)
-
-
-def _count(training: Training, params: Any, held_out: int, total: float) -> dict[str, Any]:
+def count_training(training: Training, params: Any, held_out: int) -> dict[str, Any]:
     """Losses are those of the weights that were kept: of the last step, or of the step with the
     lowest dev loss. Seconds are medians over the steps; a validation step scores as many tokens as
-    a training step has, entities given.
+    a training step has, entities given; of ``held_out`` tokens in all.
     """
     progress = training.progress
     last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
@@ -173,7 +174,7 @@ def _count(training: Training, params: Any, held_out: int, total: float) -> dict
         "seconds_per_step": median,
         "tokens_per_second": tokens / median if median else None,
         "seconds_validation_step": None if validation is None else validation / held_out * tokens,
-        "seconds_total": total,
+        "seconds_total": training.seconds(),
         "device": str(training.device),
         "threads": params.run.threads,
     }

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from entity_transformers.models.gpt2e.attention import EntityAttention
-from entity_transformers.models.gpt2e.entities import Entities
-from entity_transformers.models.gpt2e.memory import flat_rows
+from entity_transformers.models.gpt2e.memory import Entities, flat_rows
 
 BATCH, LENGTH, WIDTH, HEADS, ROWS = 2, 7, 6, 2, 4
 SWITCHES = [

@@ -18,8 +18,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 
 from entity_transformers.models.gpt2e.attention import EntityAttention
-from entity_transformers.models.gpt2e.entities import Entities
-from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.gpt2e.memory import Entities, EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
 
 VOCABULARY, ENTITIES = 31, 4

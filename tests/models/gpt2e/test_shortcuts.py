@@ -11,8 +11,7 @@ from transformers import DynamicCache, GPT2Config
 
 from entity_transformers.models.gpt2e import attention, shortcuts
 from entity_transformers.models.gpt2e.attention import EntityAttention, causal_mask
-from entity_transformers.models.gpt2e.entities import Entities
-from entity_transformers.models.gpt2e.memory import flat_rows, gather_rows
+from entity_transformers.models.gpt2e.memory import Entities, flat_rows, gather_rows
 from entity_transformers.models.gpt2e.shortcuts import (
     FastEntityAttention,
     attend_in_strips,

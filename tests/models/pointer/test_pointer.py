@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
-from entity_transformers.models.loss import sum_mixture
+from entity_transformers.models.loss import sum_losses
 from entity_transformers.models.pointer.model import GPT2Pointer
 from entity_transformers.models.pointer.pointer import (
     AGES,
@@ -200,7 +200,7 @@ def test_the_loss_in_strips_is_that_of_the_logits() -> None:
     )
     targets = torch.randint(3000, (1100,))
     targets[::7] = -100
-    found = sum_mixture(states, weight, targets, share, copied)
+    found = sum_losses(states, weight, targets, share, copied)
     plain = (states @ weight.T).log_softmax(-1).gather(1, targets.clamp_min(0)[:, None])[:, 0]
     expected = -(torch.logaddexp(share + plain, copied) * (targets >= 0)).sum()
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)

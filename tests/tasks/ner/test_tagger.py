@@ -1,9 +1,13 @@
-"""The tagger against a plain transcription: a packed nn.LSTM, tanh(W h + b), and pytorch-crf."""
+"""The tagger against a plain transcription, a packed nn.LSTM, tanh(W h + b), and pytorch-crf; over
+several layers (ELMo) and later vectors (TagLM).
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,26 +17,48 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from entity_transformers.steps.ner import NerParams
-from entity_transformers.tasks.ner.tagger import Tagger
+from entity_transformers.tasks.ner.dataset import TaggedSentences
+from entity_transformers.tasks.ner.tagger import ScalarMix, Tagger
+from entity_transformers.tasks.ner.training import predict, train_tagger
 
 LABELS = ("LOC", "PER")
 PARAMS = NerParams(
-    hidden=6, tanh_layer=False, dropout=0.5, learning_rate=0.01, decay=0.9, epochs=2, patience=2,
-    batch=4,
+    hidden=6, tanh_layer=False, dropout=0.5, learning_rate=0.02, decay=0.95, epochs=12,
+    patience=12, batch=16,
 )  # fmt: skip
+WORDS, LAYERS, WIDTH, LATER = 30, 3, 7, 4
 LENGTHS = torch.tensor([5, 1, 9, 3])
 MASK = torch.arange(9) < LENGTHS[:, None]
+GENERATOR = np.random.default_rng(1)
+STACKED = GENERATOR.normal(size=(WORDS, LAYERS, WIDTH)).astype(np.float16)
+AFTER = GENERATOR.normal(size=(WORDS, LATER)).astype(np.float16)
+ALONE = STACKED[:, 0]
 
 
-def make_tagger(seed: int = 0, dtype: type = np.float32, tanh: bool = False) -> Tagger:
-    """A tagger over 20 random vectors of width 7."""
-    torch.manual_seed(seed)
-    vectors = np.random.default_rng(seed).normal(size=(20, 7)).astype(dtype)
-    return Tagger(vectors, LABELS, PARAMS.model_copy(update={"tanh_layer": tanh}))
+def make_tagger(
+    vectors: np.ndarray = ALONE, later: np.ndarray | None = None, tanh: bool = False
+) -> Tagger:
+    torch.manual_seed(0)
+    return Tagger(vectors, LABELS, PARAMS.model_copy(update={"tanh_layer": tanh}), later).eval()
 
 
-def make_rows(seed: int = 0) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).integers(0, 20, (4, 9))) * MASK
+def make_rows() -> Tensor:
+    return torch.from_numpy(np.random.default_rng(2).integers(0, WORDS, (4, 9))) * MASK
+
+
+def bind(ahead: nn.Module, back: nn.Module) -> nn.LSTM:
+    """A bidirectional nn.LSTM with the weights of two LSTMs."""
+    width = int(ahead.input_size)  # type: ignore[arg-type]
+    whole = nn.LSTM(width, PARAMS.hidden, batch_first=True, bidirectional=True)
+    reverse = {f"{name}_reverse": tensor for name, tensor in back.state_dict().items()}
+    whole.load_state_dict({**ahead.state_dict(), **reverse})
+    return whole
+
+
+def read_packed(whole: nn.LSTM, words: Tensor) -> Tensor:
+    """Its outputs for the packed sequence of words."""
+    packed = pack_padded_sequence(words, LENGTHS, batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(whole(packed)[0], batch_first=True)[0]
 
 
 class Peer(nn.Module):
@@ -42,12 +68,7 @@ class Peer(nn.Module):
         super().__init__()
         self.vectors, self.emission = tagger.vectors, tagger.emission
         self.between = dict(tagger.between.named_parameters())
-        self.lstm = nn.LSTM(7, 6, batch_first=True, bidirectional=True)
-        weights = {
-            **tagger.forward_lstm.state_dict(),
-            **{f"{k}_reverse": v for k, v in tagger.backward_lstm.state_dict().items()},
-        }
-        self.lstm.load_state_dict(weights)
+        self.lstm = bind(tagger.forward_lstm, tagger.backward_lstm)
         self.crf = torchcrf.CRF(5, batch_first=True)
         values = (tagger.crf.start, tagger.crf.end, tagger.crf.transitions)
         names = ("start_transitions", "end_transitions", "transitions")
@@ -56,10 +77,7 @@ class Peer(nn.Module):
         )
 
     def forward(self, rows: Tensor) -> Tensor:
-        packed = pack_padded_sequence(
-            self.vectors[rows].float(), LENGTHS, batch_first=True, enforce_sorted=False
-        )
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        states = read_packed(self.lstm, self.vectors[rows].float())
         if self.between:
             states = (states @ self.between["0.weight"].T + self.between["0.bias"]).tanh()
         return self.emission(states)
@@ -68,7 +86,7 @@ class Peer(nn.Module):
 @pytest.mark.parametrize("tanh", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, tanh: bool) -> None:
-    tagger = make_tagger(dtype=dtype, tanh=tanh).eval()
+    tagger = make_tagger(ALONE.astype(dtype), tanh=tanh)
     shapes = {name: tuple(weight.shape) for name, weight in tagger.named_parameters()}
     assert shapes["emission.weight"] == (5, 6 if tanh else 12)
     assert shapes.get("between.0.weight") == ((6, 12) if tanh else None)
@@ -103,9 +121,9 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
 
 
 def test_padding_touches_no_word() -> None:
-    tagger = make_tagger().eval()
+    tagger = make_tagger()
     rows = make_rows()
-    other = torch.where(MASK, rows, 19)
+    other = torch.where(MASK, rows, WORDS - 1)
     assert torch.equal(tagger(rows, MASK)[MASK], tagger(other, MASK)[MASK])
 
 
@@ -118,7 +136,7 @@ def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
 
 
 def test_dropout_before_and_after_the_lstm_in_training_only() -> None:
-    tagger = make_tagger()
+    tagger = make_tagger().train()
     rows = make_rows()
     seen: list[Tensor] = []
     for layer in (tagger.forward_lstm, tagger.backward_lstm, tagger.emission):
@@ -132,10 +150,113 @@ def test_dropout_before_and_after_the_lstm_in_training_only() -> None:
 
 
 def test_vectors_may_be_a_read_only_map(tmp_path: Path) -> None:
-    tagger = make_tagger().eval()
+    tagger = make_tagger()
     np.save(tmp_path / "vectors.npy", tagger.vectors.numpy())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again = Tagger(np.load(tmp_path / "vectors.npy", mmap_mode="r"), LABELS, PARAMS).eval()
     again.load_state_dict(tagger.state_dict())
     assert torch.equal(again(make_rows(), MASK), tagger(make_rows(), MASK))
+
+
+def set_mix(mix: ScalarMix, scores: list[float], gamma: float = 1.0) -> None:
+    with torch.no_grad():
+        mix.scores.copy_(torch.tensor(scores))
+        mix.gamma.fill_(gamma)
+
+
+def test_a_mix_is_its_formula_number_by_number() -> None:
+    mix, layers = ScalarMix(LAYERS).double(), torch.from_numpy(STACKED).double()
+    set_mix(mix, [0.3, -1.2, 2.0], 1.7)
+    exponentials = [math.exp(score) for score in mix.scores.tolist()]
+    gamma, weights = mix.gamma.item(), [e / sum(exponentials) for e in exponentials]
+    mixed = mix(layers)
+    for word in range(WORDS):
+        for k in range(WIDTH):
+            values = [layers[word, j, k].item() for j in range(LAYERS)]
+            expected = gamma * sum(w * v for w, v in zip(weights, values, strict=True))
+            assert mixed[word, k].item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+    assert mix.weights.tolist() == pytest.approx(weights, rel=1e-12)
+
+
+def test_it_begins_as_the_mean_of_the_layers() -> None:
+    mixed = ScalarMix(LAYERS)(torch.from_numpy(STACKED).float())
+    torch.testing.assert_close(mixed, torch.from_numpy(STACKED).float().mean(1))
+
+
+@pytest.mark.parametrize("layer", range(LAYERS))
+def test_a_mix_of_one_layer_is_that_layer_and_gamma_scales_it(layer: int) -> None:
+    """Bit for bit, in the mix and in a tagger of that layer alone."""
+    tagger, alone = make_tagger(STACKED), make_tagger(STACKED[:, layer])
+    assert tagger.mix is not None
+    scores = [200.0 if j == layer else 0.0 for j in range(LAYERS)]
+    layers = torch.from_numpy(STACKED).float()
+    set_mix(tagger.mix, scores)
+    assert tagger.mix.weights.tolist() == [float(j == layer) for j in range(LAYERS)]
+    assert torch.equal(tagger.mix(layers), layers[:, layer])
+    assert torch.equal(tagger(make_rows(), MASK), alone(make_rows(), MASK))
+    for gamma in (0.25, 2.0):
+        set_mix(tagger.mix, scores, gamma)
+        assert torch.equal(tagger.mix(layers), gamma * layers[:, layer])
+
+
+def test_later_vectors_are_read_beside_the_first_bilstm_by_a_second() -> None:
+    tagger, rows = make_tagger(ALONE, AFTER), make_rows()
+    words = torch.from_numpy(ALONE).float()[rows]
+    first = read_packed(bind(tagger.forward_lstm, tagger.backward_lstm), words)
+    assert tagger.second is not None
+    both = torch.cat([first, torch.from_numpy(AFTER).float()[rows]], dim=2)
+    expected = tagger.emission(read_packed(bind(*tagger.second), both))
+    torch.testing.assert_close(tagger(rows, MASK)[MASK], expected[MASK], rtol=1e-5, atol=1e-6)
+    assert [layer.input_size for layer in tagger.second] == [2 * PARAMS.hidden + LATER] * 2
+
+
+def test_later_vectors_are_dropped_in_training_too() -> None:
+    tagger, seen = make_tagger(ALONE, AFTER).train(), []
+    assert tagger.second is not None
+    for layer in tagger.second:
+        layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    tagger(make_rows(), MASK)
+    assert (seen[0][MASK][:, -LATER:] == 0).float().mean().item() == pytest.approx(0.5, abs=0.2)
+
+
+def make_task(seed: int) -> tuple[TaggedSentences, np.ndarray]:
+    """Sentences of words of their own, and what tells each word's tag, float16 [n, 5]."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(2, 9, 150)
+    n = int(lengths.sum())
+    tags = generator.choice([0, 1, 3], n).astype(np.int16)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    told = np.eye(5, dtype=np.float16)[tags] * 2
+    return TaggedSentences(np.arange(n, dtype=np.int32), tags, offsets, LABELS), told
+
+
+@pytest.mark.parametrize("where", ["layer", "later"])
+def test_a_tagger_finds_what_only_one_layer_or_the_later_vectors_tell(where: str) -> None:
+    """The others are noise; a tagger without it is left with chance."""
+    train, told = make_task(1)
+    noise = np.random.default_rng(3).normal(size=(len(told), LAYERS, 5)).astype(np.float16)
+    how: dict[str, Any] = {"seed": 1}
+    if where == "layer":
+        vectors = noise.copy()
+        vectors[:, 1] = told
+    else:
+        vectors, how["later"] = noise[:, 0], told
+    trained = train_tagger(train, train, vectors, PARAMS, **how).tagger
+    right = (predict(trained, train, batch=64) == train.tags).mean()
+    assert right > 0.9
+    blind = train_tagger(train, train, noise[:, 0], PARAMS, seed=1).tagger
+    assert (predict(blind, train, batch=64) == train.tags).mean() < right - 0.2
+    if trained.mix is not None:
+        assert trained.mix.weights.argmax() == 1
+
+
+@pytest.mark.parametrize("where", ["vectors", "later"])
+def test_vectors_that_are_not_finite_are_an_error(where: str) -> None:
+    train, told = make_task(1)
+    wrong = told.copy()
+    wrong[7] = np.nan
+    how: dict[str, Any] = {"seed": 1} | ({"later": wrong} if where == "later" else {})
+    vectors = told if where == "later" else np.stack([told, wrong], 1)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        train_tagger(train, train, vectors, PARAMS, **how)

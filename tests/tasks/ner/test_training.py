@@ -148,15 +148,10 @@ def test_poor_data_give_defined_results() -> None:
 def test_predictions_do_not_depend_on_the_batches(trained: training.Training) -> None:
     test = make_sentences(5, 60)
     whole = predict(trained.tagger, test, batch=1000)
-    alone = (_rows_and_mask(test, number) for number in range(len(test)))
-    singly = np.concatenate([trained.tagger.decode(*one)[0].numpy() for one in alone])
+    alone = (pad(test, np.array([n]), torch.device("cpu")) for n in range(len(test)))
+    singly = np.concatenate([trained.tagger.decode(r, m)[0].numpy() for r, _, m in alone])
     assert np.array_equal(whole, singly)
     assert np.array_equal(whole, predict(trained.tagger, test, batch=7))
-
-
-def _rows_and_mask(sentences: TaggedSentences, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = sentences.rows[sentences.offsets[number] : sentences.offsets[number + 1]]
-    return torch.from_numpy(rows.astype(np.int64))[None], torch.ones(1, len(rows), dtype=torch.bool)
 
 
 def test_buckets_hold_each_sentence_once_and_like_lengths() -> None:

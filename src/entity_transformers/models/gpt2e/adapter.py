@@ -20,14 +20,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreT
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.models.folders import TRUSTED, opened
-from entity_transformers.models.gpt2e.entities import (
-    INPUTS,
-    Entities,
-    EntityGeneration,
-    check_length,
-    find_entities,
-    with_entities,
-)
+from entity_transformers.models.gpt2e.generation import INPUTS, EntityGeneration, with_entities
+from entity_transformers.models.gpt2e.memory import Entities, check_length, find_entities
 from entity_transformers.models.gpt2e.shortcuts import FastEntityAttention
 
 Model = TypeVar("Model", bound=PreTrainedModel)

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers.pytorch_utils import Conv1D
 
-from .entities import Entities
-from .memory import gather_rows
+from .memory import Entities, gather_rows
 
 
 class EntityAttention(nn.Module):

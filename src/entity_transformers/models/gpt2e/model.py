@@ -25,15 +25,8 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Block
 from transformers.utils.output_capturing import OutputRecorder
 
 from .attention import EntityAttention
-from .entities import (
-    Entities,
-    EntityGeneration,
-    check_length,
-    find_entities,
-    find_no_entities,
-    with_entities,
-)
-from .memory import EntityMemory
+from .generation import EntityGeneration, with_entities
+from .memory import Entities, EntityMemory, check_length, find_entities, find_no_entities
 from .shortcuts import FastEntityAttention
 
 

@@ -26,8 +26,7 @@ from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
 from transformers.pytorch_utils import Conv1D
 
 from .attention import EntityAttention, causal_mask, distance_bias
-from .entities import Entities
-from .memory import gather_rows
+from .memory import Entities, gather_rows
 
 BLOCK = 32
 STRIP = 64

@@ -20,7 +20,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.gpt2 import GPT2, shape
-from entity_transformers.models.loss import sum_mixture
+from entity_transformers.models.loss import sum_losses
 from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.models.pointer.pointer import (
     MATCHES,
@@ -143,9 +143,9 @@ class GPT2Pointer(GPT2):
         rows, wanted = hidden.flatten(0, 1), targets.flatten()
         if copies is None:  # the mixture is the model's share
             alone = torch.zeros(len(rows), dtype=upcast(rows[:0]).dtype, device=rows.device)
-            return sum_mixture(rows, self.output_weight, wanted, alone, alone - 1e30), state
+            return sum_losses(rows, self.output_weight, wanted, alone, alone - 1e30), state
         copied = find_copied(copies, targets).flatten()
-        return sum_mixture(rows, self.output_weight, wanted, copies.share.flatten(), copied), state
+        return sum_losses(rows, self.output_weight, wanted, copies.share.flatten(), copied), state
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         states, copies = unpack(hidden, self.width)

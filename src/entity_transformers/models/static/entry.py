@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers import runtime
-from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json
+from entity_transformers.artifacts import read_json, write_csv
 from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
-from entity_transformers.train.checkpoint import finish, hold, is_whole
+from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import (
-    MODEL,
-    OUTPUTS,
-    ROWS,
     list_rows,
-    name_state,
     read_numbers,
+    restore_or_train,
     starting_from,
 )
-from entity_transformers.train.progress import CURVE_COLUMNS
 
 log = logging.getLogger(__name__)
 OBJECTIVE = "objective"
@@ -32,28 +28,15 @@ OBJECTIVE = "objective"
 
 def train_vectors(run: Run) -> list[Row]:
     """Train the word vectors of one model on the words of train, or take those that it starts
-    from, or restore them: they lie below work/lm under the digest of all that they depend on. A
-    training that was stopped begins anew.
+    from, or restore them (`restore_or_train`). A training that was stopped begins anew.
     """
-    entry = run.entry
-    if entry.kind.missing:
-        raise ValueError(f"models.{run.model}: {entry.kind.missing}")
-    weights = find_weights(find_path(entry.initial_weights))
-    state = run.work / name_state(run, weights)
-    if is_whole(state, OUTPUTS):
-        log.info("finished before: restored from %s", state)
-    else:
-        with hold(state):
-            _train(run, state, weights)
-    for name in MODEL:
-        copy_file(state / name, run.folder / name)
-    return cast(list[Row], read_json(state / ROWS)["rows"])
+    if run.entry.kind.missing:
+        raise ValueError(f"models.{run.model}: {run.entry.kind.missing}")
+    return restore_or_train(run, find_weights(find_path(run.entry.initial_weights)), _train)
 
 
-def _train(run: Run, state: Path, weights: Path | None) -> None:
-    """Train, or take the vectors of the folder ``weights``, and write the outputs to ``state``; the
-    curve has a row per epoch.
-    """
+def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
+    """Train, or take the vectors of the folder ``weights``; the curve has a row per epoch."""
     entry, started = run.entry, time.time()
     runtime.start("cpu", run.params.run.threads, cast(int, run.seed))
     aligned = run.tokens("train")
@@ -66,7 +49,12 @@ def _train(run: Run, state: Path, weights: Path | None) -> None:
         cell = "" if objective is None else objective
         curve.append({"step": epoch, "tokens": epoch * tokens, OBJECTIVE: cell})
 
-    vectors, fitted = _take(run, weights) if weights else _learn(run, note)
+    if weights:
+        vectors, fitted = _take(run, weights)
+    else:
+        texts = [tuple(map(sys.intern, document.words)) for document in run.documents("train")]
+        log.info("%s, seed %d: %s words on cpu", run.model, run.seed, f"{sum(map(len, texts)):,}")
+        vectors, fitted = entry.kind.module().train(texts, entry.lm, run.seed, note)
     vectors.save(state, entry.kind.name)
     seconds, read = time.time() - started, len(curve) * tokens
     write_csv(state / "curve.csv", curve, (*CURVE_COLUMNS, OBJECTIVE))
@@ -79,17 +67,7 @@ def _train(run: Run, state: Path, weights: Path | None) -> None:
         "tokens_per_second": read / seconds,
         "seconds_total": seconds,
     }
-    write_json(state / ROWS, {"rows": list_rows(numbers, starting_from(entry, weights))})
-    finish(state, OUTPUTS)
-
-
-def _learn(run: Run, note: Any) -> tuple[WordVectors, int]:
-    texts = [tuple(map(sys.intern, document.words)) for document in run.documents("train")]
-    log.info("%s, seed %d: %s words on cpu", run.model, run.seed, f"{sum(map(len, texts)):,}")
-    found: tuple[WordVectors, int] = run.entry.kind.module().train(
-        texts, run.entry.lm, run.seed, note
-    )
-    return found
+    return list_rows(numbers, starting_from(entry, weights))
 
 
 def _take(run: Run, weights: Path) -> tuple[WordVectors, int]:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from entity_transformers.encode.reader import gather, lay_out
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
 from entity_transformers.tasks.ner.scoring import span_f1
@@ -142,17 +143,13 @@ def pad(
     """
     places, mask = _find_places(sentences, numbers)
     rows, tags = (
-        torch.from_numpy(np.where(mask, values[places], 0).astype(np.int64)).to(device)
-        for values in (sentences.rows, sentences.tags)
+        gather(values, places, mask, device) for values in (sentences.rows, sentences.tags)
     )
     return rows, tags, torch.from_numpy(mask).to(device)
 
 
 def _find_places(sentences: TaggedSentences, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places [B, T] of the numbered sentences' words in a flat array, of which shorter sentences
-    repeat the last, and the mask bool [B, T] of words.
+    """Places [B, T] of the numbered sentences' words in a flat array, and the mask bool [B, T] of
+    words.
     """
-    starts = sentences.offsets[numbers][:, None]
-    lengths = sentences.offsets[numbers + 1][:, None] - starts
-    steps = np.arange(lengths.max())
-    return starts + np.minimum(steps, lengths - 1), steps < lengths
+    return lay_out(sentences.offsets[numbers], sentences.lengths[numbers])

@@ -22,7 +22,7 @@ from entity_transformers.corpus.tasks import Task
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.inputs import NEW, Inputs
-from entity_transformers.train.progress import TrainingError
+from entity_transformers.train.checkpoint import TrainingError
 
 SORTED = 8
 """Batches whose examples are sorted by length together, so that little is padded."""

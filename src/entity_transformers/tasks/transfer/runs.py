@@ -32,7 +32,7 @@ from entity_transformers.tasks.transfer.finetuned import (
     train,
 )
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs
-from entity_transformers.train.progress import TrainingError
+from entity_transformers.train.checkpoint import TrainingError
 
 GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "gap": (("gender",),),

@@ -1,68 +1,13 @@
-"""AdamW or gradient descent, its learning rate, the step that uses a gradient or drops it, and the
-averages of weights beside it.
-"""
+"""Averages of weights beside a training (NT-ASGD)."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_swa_multi_avg_fn
-
-from entity_transformers.kinds import LmParams
-from entity_transformers.kinds.params import LSTMParams
-
-
-def learning_rate(step: int, params: LmParams) -> float:
-    """Rate of step ``step`` (0-based): linear warm-up, then constant or a cosine to 0 at the last
-    step.
-    """
-    if step < params.warmup_steps:
-        return params.learning_rate * (step + 1) / params.warmup_steps
-    if params.schedule == "constant":
-        return params.learning_rate
-    done = (step - params.warmup_steps) / max(1, params.steps - params.warmup_steps)
-    return params.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def make_optimizer(model: nn.Module, params: LmParams) -> torch.optim.Optimizer:
-    """Fused AdamW, or plain gradient descent where the weights are averaged; weight decay on
-    matrices only, not on biases and layer norms.
-    """
-    every = list(model.parameters())
-    groups = [
-        {"params": [p for p in every if p.dim() >= 2], "weight_decay": params.weight_decay},
-        {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    averaged = averaging_interval(params) is not None
-    of = torch.optim.SGD if averaged else torch.optim.AdamW
-    return of(groups, lr=params.learning_rate, fused=True)
-
-
-def averaging_interval(params: LmParams) -> int | None:
-    """``nonmonotone_interval`` where the optimizer is asgd, else None (`Averaging`)."""
-    if not isinstance(params, LSTMParams) or params.optimizer != "asgd":
-        return None
-    return params.nonmonotone_interval
-
-
-def apply_gradients(
-    model: nn.Module, optimizer: torch.optim.Optimizer, step: int, params: LmParams
-) -> bool:
-    """Clip and move the weights by step ``step``; a gradient that is not finite is dropped. Returns
-    whether they moved.
-    """
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate(step, params)
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), params.clip_norm or math.inf)
-    finite = bool(torch.isfinite(norm))
-    if finite:
-        optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return finite
 
 
 class Averaging:

@@ -1,7 +1,6 @@
-"""What a model is given of the entities of a window or of generated tokens, checked.
+"""What a model that reads entities takes beside tokens, and transformers' generation with it.
 
-Dimensions: B batch, T tokens (of a prompt), t tokens so far, R = entities + 1 rows of the memory, W
-width.
+Dimensions: B batch, T tokens of a prompt, t tokens so far.
 """
 
 from __future__ import annotations
@@ -9,143 +8,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationMixin
 
-from .memory import EntityMemory, flat_rows, gather_rows
+from .memory import EntityMemory, check_memory
 
 INPUTS = ("entity_ids", "memory", "entity_states")
 NewEntities = int | Callable[[Tensor, Tensor], Tensor]
-
-
-class Entities(NamedTuple):
-    """What the blocks are given of a window's entities; made once by the model, the same for every
-    block.
-
-    ``rows`` [B, R, W] are vectors and ``picks`` [B, T] takes one for each token from ``rows`` laid
-    flat (`flat_rows`); without picks ``rows`` is [B, T, W], one vector per token; no ``rows``: no
-    entities, so every vector is ones. ``uniform`` says that then the only mask is the causal one,
-    within documents that begin at ``starts`` [B, T] (of each token; None: at 0).
-    """
-
-    rows: Tensor | None = None
-    picks: Tensor | None = None
-    uniform: bool = False
-    starts: Tensor | None = None
-
-
-def find_entities(
-    shape: tuple[int, int],
-    width: int,
-    entity_ids: Tensor | None,
-    memory: EntityMemory | None,
-    entity_states: Tensor | None,
-    like: Tensor,
-) -> Entities:
-    """The checked entities of a window of ``shape`` [B, T], on the device and in the dtype of
-    ``like``; ids that are all 0 are none.
-    """
-    if entity_states is not None:
-        if entity_ids is not None or memory is not None:
-            raise ValueError("entity_states came with entity_ids or memory: expected one of both")
-        found, expected = list(getattr(entity_states, "shape", ())), [*shape, width]
-        if found != expected or not entity_states.is_floating_point():
-            kind = getattr(entity_states, "dtype", type(entity_states).__name__)
-            raise ValueError(
-                f"entity_states is {kind} {found}, expected floating point {expected} (batch,"
-                " tokens, width)"
-            )
-        _check_device("entity_states", entity_states, like)
-        return Entities(entity_states.to(like.dtype).contiguous())
-    if memory is not None:
-        check_memory(memory, shape[0], width)
-        _check_device("memory", memory.states, like)
-    if entity_ids is None:
-        return Entities()
-    if memory is None:
-        raise ValueError(
-            "entity_ids came without memory: expected an EntityMemory to read them from (in"
-            " transformers' Trainer: batches of EntityStreams by collate_streams, and CarriedMemory"
-            " among the callbacks, which hands it on)"
-        )
-    if isinstance(entity_ids, Tensor):
-        _check_device("entity_ids", entity_ids, like)
-    if memory.check(entity_ids, shape[1]) == 0:
-        return Entities()
-    states = memory.states.to(like.dtype)
-    index = flat_rows(entity_ids, states.shape[1])
-    # more rows than tokens: projecting the tokens' vectors is less work
-    if states.shape[1] >= shape[1]:
-        return Entities(gather_rows(states, index))
-    return Entities(states, index)
-
-
-def check_memory(memory: EntityMemory, batch: int, width: int) -> None:
-    """ValueError where ``memory`` is none of ``batch`` documents and ``width``."""
-    # not by class: trust_remote_code loads a second EntityMemory
-    shape: Any = getattr(getattr(memory, "states", None), "shape", ())
-    if len(shape) != 3 or (shape[0], shape[2]) != (batch, width):
-        raise ValueError(
-            f"memory is a {type(memory).__name__} of shape {list(shape)}, expected an EntityMemory"
-            f" [{batch}, entities + 1, {width}] (batch, rows, width)"
-        )
-
-
-def check_length(tokens: int, cache: Any, positions: Tensor | None, limit: int) -> None:
-    """ValueError where one of ``tokens`` tokens has no position below ``limit``: those in the cache
-    stand before them, or ``positions`` say where they stand (a device's are not looked at: that
-    would wait for it).
-    """
-    if torch.compiler.is_compiling():
-        return
-    if positions is not None:
-        end = int(positions.max()) + 1 if positions.device.type == "cpu" and tokens else 0
-    elif cache is None or cache.is_compileable:
-        end = tokens
-    else:
-        end = tokens + cache.get_seq_length()
-    if end > limit:
-        raise ValueError(
-            f"position {end - 1} of a text, but the model has positions 0 to {limit - 1}"
-            f" (n_positions {limit}): read longer texts in windows, with the memory between them"
-        )
-
-
-def _check_device(name: str, tensor: Tensor, like: Tensor) -> None:
-    if tensor.device != like.device:
-        raise ValueError(
-            f"{name} of shape {list(tensor.shape)} is on {tensor.device}, expected {like.device},"
-            " where the model is"
-        )
-
-
-def find_no_entities(attention_mask: Tensor | None, position_ids: Tensor | None) -> Entities:
-    """No entities: may every block average the values of all earlier tokens? Not where a mask hides
-    some.
-    """
-    if attention_mask is not None:
-        readable = attention_mask.ndim == 2 and not torch.compiler.is_compiling()
-        return Entities(uniform=readable and bool(attention_mask.all()))
-    return Entities(
-        uniform=True, starts=None if position_ids is None else _document_starts(position_ids)
-    )
-
-
-def _document_starts(position_ids: Tensor) -> Tensor | None:
-    """Where the document of each token begins in its row, [B, T]: where positions do not go up by
-    1; None: one document a row.
-    """
-    first = torch.zeros_like(position_ids[:, :1], dtype=torch.bool)
-    breaks = torch.cat([first, position_ids.diff(dim=-1) != 1], dim=-1)
-    if not torch.compiler.is_compiling() and not breaks.any():
-        return None
-    return (
-        torch.where(breaks, torch.arange(breaks.shape[1], device=breaks.device), 0).cummax(1).values
-    )
 
 
 def with_entities(own: Callable[..., Any]) -> Callable[..., Any]:
