@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, lambada, lm, ner, paper, perplexity, similarity
+from entity_transformers.report import intervals, lambada, ner, paper, perplexity, similarity
 from entity_transformers.report.intervals import (
     ABSENT,
-    BUILT_IN,
     FAILS,
     HOLDS,
     INERT,
@@ -46,10 +45,8 @@ VERDICTS = {
 Judged = tuple[str, str]
 """Status of a claim, and what was measured."""
 NOT_MEASURED: Judged = (ABSENT, "not measured")
-CLAIMS: list[tuple[str, str, str, Callable[[Results], Judged | None]]] = []
-"""In the paper's order: the step that measures it, the claim, where it stands, and its judge, which
-gives None where the claim does not apply.
-"""
+CLAIMS: list[tuple[str, str, str, Callable[[Results], Judged]]] = []
+"""In the paper's order: the step that measures it, the claim, where it stands, and its judge."""
 
 
 def build_claims(results: Results) -> Table:
@@ -63,14 +60,13 @@ def build_claims(results: Results) -> Table:
         name="claims",
         title="What holds and what does not",
         columns=("Claim of the paper", "Where", "Here", "Measured here"),
-        rows=tuple((text, source, *found) for text, source, found in judged if found),
+        rows=tuple((text, source, *found) for text, source, found in judged),
         measures="Each claim is judged by the numbers of this study alone.",
         note=(
             f"{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be computed."
             f" {SMALLER.capitalize()}: the sign is the paper's, but its effect lies outside the"
-            f" interval. {BUILT_IN.capitalize()}: the model's construction implies it."
-            f" {UNUSED.capitalize()}: what the memory is given changes less than {INERT} nats per"
-            " token."
+            f" interval. {UNUSED.capitalize()}: what the memory is given changes less than"
+            f" {INERT} nats per token."
         ),
     )
 
@@ -174,7 +170,7 @@ def _compare_seeds(
     return intervals.judge(gap.interval, expected, printed), f"{text} ({over})"
 
 
-def claim(step: str, source: str, text: str) -> Callable[[Callable[..., Judged | None]], None]:
+def claim(step: str, source: str, text: str) -> Callable[[Callable[..., Judged]], None]:
     """Registers the judge of a claim."""
     return lambda judge: CLAIMS.append((step, text, source, judge))
 
@@ -227,31 +223,6 @@ def _validation(results: Results) -> Judged:
     return HOLDS if dev < train / 2 else FAILS, f"{text} counted once"
 
 
-@claim("lm", "section 5", "Entity attention adds about 2% to the time of training.")
-def _time(results: Results) -> Judged | None:
-    """Two trainings are compared only where they ran on the same kind of device with as many
-    threads; the tested model must have entity attention.
-    """
-    ours, theirs = results.proposed, results.baseline
-    if ours is not None and not hasattr(ours.lm, "entity_gate"):
-        return None
-    if ours is None or theirs is None:
-        return NOT_MEASURED
-    own, other = (
-        lm.read_timing(results, model, "seconds_per_step").mean for model in (ours, theirs)
-    )
-    if own is None or not other:
-        return NOT_MEASURED
-    machines = lm.list_machines(results, ours, theirs)
-    if len(machines) > 1:
-        return ABSENT, "not measured: the trainings differ in device or threads"
-    text = f"{own / other - 1:+.1%} per step".replace("-", "−")
-    if any("cpu" in machine for machine in machines):
-        said = f"not measured: {text} on a processor; the paper's is of GPT2-small on a GPU"
-        return ABSENT, said
-    return HOLDS if 0.99 < own / other < 1.03 else FAILS, text
-
-
 @claim("lambada", "section 5, table 3", "GPT2E has the lower perplexity on LAMBADA.")
 def _lambada(results: Results) -> Judged:
     ours, theirs = results.proposed, results.baseline
@@ -267,27 +238,6 @@ def _lambada(results: Results) -> Judged:
     if results.passages == GENERATED:
         return ABSENT, f"not measured: these passages are generated; there {text}"
     return status, text
-
-
-@claim(
-    "similarity",
-    "section 5, table 4",
-    "Similarity between mentions (words without context) is the same with and without entities.",
-)
-def _contextless(results: Results) -> Judged:
-    gaps = []
-    for group in paper.TABLE4_TAGS:
-        on, off = (
-            (results.proposed, similarity.at(group, "words", given, "mention_similarity"))
-            for given in ("on", "off")
-        )
-        gaps += [abs(gap) for gap in intervals.pair_seeds(results, on, off)]
-    if not gaps:
-        return NOT_MEASURED
-    text = f"largest gap {max(gaps):.5f}"
-    if getattr(results.proposed and results.proposed.lm, "entity_values", "") == "hidden":
-        return BUILT_IN, f"{text}; it cannot differ, because a word alone attends to one key only"
-    return HOLDS if max(gaps) < 5e-5 else FAILS, text
 
 
 SIMILARITY = {
@@ -341,7 +291,6 @@ def write_headline(results: Results) -> tuple[str, ...]:
     said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     judged = results.tests_a_model and (intervals.judged_split(results) or not said)
     sentences = (
-        _say_counting(results),
         _say_perplexity(results),
         judge_entities(results).short if judged else "",
         *said,
@@ -377,21 +326,3 @@ def _say_perplexity(results: Results) -> str:
     gap = intervals.compare_baseline(results)
     tail = "" if gap is None else f" The difference is {_weigh(gap.found)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
-
-
-def _say_counting(results: Results) -> str:
-    """Whether the best model that learns beats the best that counts; "" in a study without one."""
-    ranked, split = _rank(results), intervals.judged_split(results)
-    counts = [mean for model, mean in ranked if model.kind.era == "counts"]
-    learnt = [(model, mean) for model, mean in ranked if model.kind.era != "counts"]
-    if not counts or not learnt:
-        return ""
-    model, best = learnt[0]
-    below, than = (
-        ("below", "not learnt what") if counts[0] < best else ("above", "learnt more than")
-    )
-    return (
-        f"Counting n-grams has a perplexity of {counts[0]:.2f} on {split}, {below}"
-        f" {write_label(model)}'s {best:.2f}, the best of the models that learn: they have {than}"
-        " counting finds."
-    )

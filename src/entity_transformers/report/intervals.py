@@ -25,7 +25,7 @@ LEVEL = 0.95
 BOOTSTRAP_SEED = 1
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
 HOLDS, FAILS, OPEN, ABSENT = "holds", "contradicted", "not shown", "not measured"
-SMALLER, UNUSED, BUILT_IN = "smaller than printed", "inert", "by construction"
+SMALLER, UNUSED = "smaller than printed", "inert"
 BOOTSTRAPPED = 20
 """Units from which on they are resampled."""
 INTERVAL = (

@@ -19,7 +19,6 @@ from entity_transformers.report.intervals import (
     Pair,
     average_pairs,
     find_pairs,
-    judge,
     mcnemar,
     share_interval,
 )
@@ -43,8 +42,6 @@ from entity_transformers.step import Row
 STEP, SPLIT = "transfer", "test"
 FULL, NO_AUXILIARY, NO_PRETRAINING = "full", "no-auxiliary", "no-pretraining"
 ENTITIES, SHUFFLED = "entities", "entities-shuffled"
-AVERAGE = "The average is higher without the auxiliary loss"
-SMALLEST = "The smallest set gains from it"
 TRAINED_ON = ("Trained on", "Variant", "Model", "Split")
 GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
 VARIANTS = {FULL: "", NO_AUXILIARY: ", no auxiliary loss", NO_PRETRAINING: ", no pretraining"}
@@ -212,65 +209,6 @@ PAIRS = Pivot(
     note=(
         "In points, with an interval over examples and seeds; p is that of the exact test, the"
         " largest of all seeds, and not corrected for the number of rows."
-    ),
-)
-
-
-def _observations(results: Results, _: Place) -> Iterator[Line]:
-    """Two observations on GPT-1's table 5, each for every model that was trained both ways: a row
-    with the mean over tasks, and a row for each task with few examples.
-    """
-    variants = dict.fromkeys(trial["variant"] for trial in list_trials(results))
-    for model in results.measured(STEP):
-        rows = [(AVERAGE, FULL, _find_tasks(results, model, FULL, NO_AUXILIARY))]
-        for variant in variants:
-            tasks = _find_tasks(results, model, variant, f"{variant}-{NO_AUXILIARY}")
-            rows += [(SMALLEST, variant, {task: pairs}) for task, pairs in tasks.items()]
-        for observed, variant, tasks in rows:
-            if tasks:
-                place = {"model": model, "variant": variant, "tasks": tasks, "observed": observed}
-                yield (observed, write_label(model), ", ".join(tasks)), place
-
-
-def _find_tasks(
-    results: Results, model: ModelEntry, variant: str, other: str
-) -> dict[str, list[Pair]]:
-    """By task of the model's own training, pairs of two variants on test, one for each seed."""
-    tasks = (trial["task"] for trial in list_trials(results) if " after " not in trial["task"])
-    about = {"variant": variant, "other": other}
-    found = {task: _find(results, model, SPLIT, task=task, **about) for task in tasks}
-    return {task: pairs for task, pairs in found.items() if pairs}
-
-
-def _smallest(results: Results, place: Place) -> float | None:
-    about = {"variant": place["variant"]}
-    keys = [at(STEP, "train_examples", "train", task=task, **about) for task in place["tasks"]]
-    counts = (results.statistic(place["model"], key).mean for key in keys)
-    return min((count for count in counts if count is not None), default=None)
-
-
-def _gap(_: Results, place: Place) -> Number:
-    return average_pairs(list(place["tasks"].values()))
-
-
-def _judged(results: Results, place: Place) -> Cell:
-    return judge(_gap(results, place).interval, -1 if place["observed"] == AVERAGE else 1)
-
-
-ABLATION = Pivot(
-    name="transfer_auxiliary",
-    title="Fine-tuning: what the auxiliary loss is worth",
-    step=STEP,
-    rows=(Axis(("In GPT-1's table 5", "Model", "Tasks"), _observations),),
-    columns=(
-        Measure("Trained on", digits=0, cell=_smallest),
-        Measure("With less without", cell=_gap),
-        Measure("Here", cell=_judged),
-    ),
-    measures="Two observations on the paper's numbers, judged on these tasks.",
-    note=(
-        "In points of accuracy on test, the mean over the tasks. In single runs of GPT-1 the"
-        " auxiliary loss costs 0.3 points on GLUE together and gains 1.6 on RTE."
     ),
 )
 
@@ -449,7 +387,7 @@ PARTS = (
     Part(
         STEP,
         "Fine-tuning",
-        (SCORES, PAIRS, ABLATION, GAP, WINOBIAS, RECALLED, RATES),
+        (SCORES, PAIRS, GAP, WINOBIAS, RECALLED, RATES),
         {"transfer_scores": draw_scores},
         say,
     ),
