@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from entity_transformers.report.catalogue import build_sections
-from entity_transformers.report.claims import build_claims, judge_entities, write_headline
+from entity_transformers.report.claims import build_claims, judge_entities
 from entity_transformers.report.intervals import (
     ABSENT,
     FAILS,
@@ -14,6 +13,7 @@ from entity_transformers.report.intervals import (
     SMALLER,
     UNUSED,
 )
+from entity_transformers.report.page import build_sections, write_headline
 from entity_transformers.report.perplexity import CONTROLS
 from entity_transformers.report.results import Results
 

@@ -11,8 +11,8 @@ from scipy import stats
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
-from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import at
+from entity_transformers.report.page import build_sections
 from entity_transformers.report.pivot import (
     Measure,
     Pivot,

@@ -16,7 +16,6 @@ from entity_transformers.report.intervals import (
 )
 from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
-from entity_transformers.report.table import MISSING, Cell, Number
 
 LEARNT = -0.02
 """Nats per token by which what is told the next entity has to be better, or nothing was learnt."""
@@ -46,11 +45,8 @@ def list_adapters(results: Results) -> dict[str, ModelEntry]:
 
 def subtract(results: Results, ours: str, theirs: str) -> Estimate | None:
     """The loss of one entry, its labels given, less that of another; None if one was not scored."""
-    listed, split = list_adapters(results), judged_split(results)
-    if split is None or ours not in listed or theirs not in listed or ours == theirs:
-        return None
-    key = loss(split, "on")
-    return compare(results, (listed[ours], key), (listed[theirs], key))
+    listed, key = list_adapters(results), loss(judged_split(results) or "", "on")
+    return compare(results, (listed.get(ours), key), (listed.get(theirs), key))
 
 
 def has_learnt(results: Results) -> bool | None:
@@ -64,23 +60,15 @@ def _entries(results: Results, _: Place) -> Iterator[Line]:
         yield (name,), {"model": model}
 
 
-def _rates(results: Results) -> Iterator[Measure]:
+def _columns(results: Results) -> Iterator[Measure]:
     for rate in results.frame.distinct("learning_rate", "lm", measure="trial_loss"):
         place = {"learning_rate": rate, "split": "dev"}
         yield Measure(f"Dev, rate {rate}", "trial_loss", 4, place=place)
-
-
-def _less(other: str, heading: str) -> Measure:
-    def cell(results: Results, row: Place) -> Cell:
-        gap = subtract(results, name_labels(row["model"]), other)
-        return MISSING if gap is None else gap.number()
-
-    return Measure(heading, cell=cell)
-
-
-def _test(results: Results, row: Place) -> Cell:
-    key = loss(judged_split(results) or "", "on")
-    return Number(results.statistic(row["model"], key).mean, 4)
+    scored = {"step": "perplexity", "split": judged_split(results) or "", "entities": "on"}
+    yield Measure("Test", "loss", 4, shows="plain", place=scored)
+    for name, heading in (("LoRA", "less LoRA"), (NAMES["none"], "less no labels")):
+        other = {"model": list_adapters(results).get(name)}
+        yield Measure(heading, "loss", place=scored, against=other)
 
 
 ADAPTERS = Pivot(
@@ -88,12 +76,7 @@ ADAPTERS = Pivot(
     title="Entity attention on a pretrained model",
     step="lm",
     rows=(Axis(("Labels",), _entries),),
-    columns=(
-        _rates,
-        Measure("Test", cell=_test),
-        _less("LoRA", "less LoRA"),
-        _less("none", "less no labels"),
-    ),
+    columns=(_columns,),
     measures=(
         "Nats per token with what each entry reads: on dev at each learning rate, of which the best"
         " is kept, and on test."

@@ -28,8 +28,7 @@ from entity_transformers.artifacts import (
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Documents
 from entity_transformers.corpus.tokens import cut
-from entity_transformers.report import frame, metrics, page
-from entity_transformers.report.catalogue import build_sections
+from entity_transformers.report import frame, page
 from entity_transformers.report.figures import render_png
 from entity_transformers.report.pictures import (
     Pictures,
@@ -125,7 +124,7 @@ def build(params: Any, results: Path) -> None:
     if other := next(find_other_values(params, results), ""):
         raise ValueError(f"{other}: put that back, or run the study again")
     gathered = read_results(params, results)
-    sections = build_sections(gathered)
+    sections = page.build_sections(gathered)
     home = results / "figures"
     home.mkdir(parents=True, exist_ok=True)
     images = {
@@ -137,7 +136,7 @@ def build(params: Any, results: Path) -> None:
     for file in home.glob("*.png"):
         if file.stem not in images:
             file.unlink()
-    write_json(results / "metrics.json", metrics.summarise_models(gathered))
+    write_json(results / "metrics.json", page.summarise_models(gathered))
     write_text(results / "README.md", page.write_readme(gathered, sections))
     write_text(results / "report.html", page.render(gathered, sections, images))
 
@@ -194,10 +193,10 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:
     """Files that are not what is made of the others."""
     gathered = read_results(params, results)
-    text = page.write_readme(gathered, build_sections(gathered))
+    text = page.write_readme(gathered, page.build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
         "README.md": (read_text, text),
-        "metrics.json": (read_json, metrics.summarise_models(gathered)),
+        "metrics.json": (read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
         try:

@@ -14,7 +14,6 @@ from entity_transformers.report.pivot import Measure, Part, Pivot, Place, models
 from entity_transformers.report.results import (
     GENERATED,
     Results,
-    Statistic,
     write_label,
     write_minus,
     write_scored,
@@ -38,11 +37,7 @@ def _accuracy(heading: str, measure: str) -> Measure:
 
 def _nats(heading: str, measure: str, compare: str = "seeds") -> Measure:
     """A column of the logarithms of a perplexity."""
-
-    def read(results: Results, place: Place) -> Statistic:
-        return results.statistic(place["model"], at(measure), math.log)
-
-    return Measure(heading, measure, 4, compare=compare, read=read)
+    return Measure(heading, measure, 4, compare=compare, scale=math.log)
 
 
 def _printed(results: Results, place: Place) -> Cell:
@@ -73,7 +68,7 @@ TABLE3 = Pivot(
     where={"split": SPLIT, "entities": "off"},
     rows=(models(label=write_scored, difference=True),),
     columns=(
-        Measure("Paper nats", cell=_printed),
+        Measure("Paper nats", compare="cell", cell=_printed),
         _nats("Last word nats", "last_word_perplexity", "units"),
         _accuracy("Last word accuracy", "last_word_accuracy"),
         _nats("Last token nats", "last_token_perplexity"),

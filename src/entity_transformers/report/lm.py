@@ -97,10 +97,10 @@ def list_objectives(results: Results) -> dict[str, str]:
 
 
 def _timed(heading: str, measure: str, digits: int) -> Measure:
-    def read(results: Results, place: Place) -> Statistic:
+    def cell(results: Results, place: Place) -> Statistic:
         return read_timing(results, place["model"], measure)
 
-    return Measure(heading, digits=digits, read=read)
+    return Measure(heading, digits=digits, cell=cell)
 
 
 def _labels(_: Results, place: Place) -> Cell:

@@ -94,7 +94,7 @@ def _columns(level: str, results: Results) -> Iterator[Measure]:
         for score, name in SCORES.items():
             heading, where = f"{write_label(model)} {name}", {"model": model}
             measure = f"{level}_{score}"
-            yield Measure(heading, measure, 1, percent=True, place=where, read=_average)
+            yield Measure(heading, measure, 1, percent=True, place=where, cell=_average)
         yield from (_printed(model, score) for score in SCORES)
 
 
@@ -135,13 +135,12 @@ def _overall(heading: str, level: str, mean: str) -> Iterator[Measure]:
             percent=True,
             compare="units" if (heading, score) == ("Span micro", "f1") else "",
             place={"average": mean},
-            read=_average,
+            cell=_average,
         )
 
 
 def _printed_f1(results: Results, place: Place) -> float | None:
-    model = "" if "against" in place else results.printed(place["model"])
-    return getattr(paper.TABLE5.get((model, paper.OVERALL)), "f1", None)
+    return getattr(paper.TABLE5.get((results.printed(place["model"]), paper.OVERALL)), "f1", None)
 
 
 OVERALL = Pivot(

@@ -39,7 +39,7 @@ def measure_apart(results: Results, model: ModelEntry) -> Statistic:
 
 
 def _mean(results: Results, model: ModelEntry | None, name: str) -> float | None:
-    return results.statistic(model, perplexity.at(SPLIT, OFF, name)).mean
+    return results.statistic(model, loss(SPLIT, OFF, name)).mean
 
 
 def _bits_per_nat(results: Results, model: ModelEntry | None) -> float | None:
@@ -69,7 +69,7 @@ def read_f1(results: Results, model: ModelEntry) -> Number:
 
 def read_words(results: Results, model: ModelEntry) -> Number:
     """Perplexity per word of test with the interval of `read_bits`: its logarithm is a multiple."""
-    found = show(results.statistic(model, perplexity.at(SPLIT, OFF, "perplexity_word")), 1)
+    found = show(results.statistic(model, loss(SPLIT, OFF, "perplexity_word")), 1)
     bits = read_bits(results, model)
     if not found.value or not bits.value or bits.interval is None:
         return found

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from entity_transformers.report import intervals
 from entity_transformers.report.figures import Grid, draw_grids
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, key_of
+from entity_transformers.report.intervals import Estimate
+from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, key_of, side
 from entity_transformers.report.results import Results, has_entities, write_label, write_pair
 from entity_transformers.report.table import MISSING, Cell, Number
 
@@ -60,31 +61,32 @@ def _rows(results: Results, _: Place) -> Iterator[Line]:
 
 
 def _heads(results: Results, place: Place) -> Cell:
-    if "against" in place:
-        return MISSING
     best = [find_best(results, place, seed) for seed in results.seeds]
     return ", ".join(f"{one[0]}-{one[1]}" for one in best if one) or MISSING
 
 
-def _right(heading: str, name: str = "correct", less: str = "", interval: bool = False) -> Measure:
-    """The share of right answers, or that of a head ``less`` that of a baseline, over seeds."""
+def _baseline(heading: str, name: str) -> Measure:
+    """The share of right answers by a baseline."""
 
-    def cell(results: Results, place: Place) -> Cell:
-        side = place["model"], key_of(place)
-        other = place.get("against")
-        if other and (name, less) != ("correct", ""):
-            return MISSING
-        if less:
-            found = intervals.compare(results, side, side, name, less)
-        elif other:
-            found = intervals.compare(results, side, (other["model"], side[1]), name)
-        else:
-            found = intervals.describe(results, side, name)
-        if found is None or not interval:
-            return Number(None if found is None else found.value, 1, percent=True)
-        return found.number(1, percent=True, signed=bool(less or other))
+    def cell(results: Results, place: Place) -> float | None:
+        found = intervals.describe(results, side(place), name)
+        return None if found is None else found.value
 
-    return Measure(heading, "accuracy", cell=cell)
+    return Measure(heading, "accuracy", 1, percent=True, cell=cell)
+
+
+def _less(heading: str, name: str) -> Measure:
+    """The share of right answers of the head less that by a baseline."""
+
+    def cell(results: Results, place: Place) -> Estimate | None:
+        return intervals.compare(results, side(place), side(place), "correct", name)
+
+    return Measure(heading, "accuracy", 1, percent=True, cell=cell)
+
+
+def _accuracy(results: Results, place: Place) -> Number:
+    found = intervals.describe(results, side(place))
+    return Number(None) if found is None else found.number(1, percent=True, signed=False)
 
 
 def _note(results: Results) -> str:
@@ -113,13 +115,13 @@ TABLE = Pivot(
         Measure("n", "accuracy", shows="count"),
         Measure("Head", cell=_heads),
         _chosen,
-        _right("Accuracy", interval=True),
-        _right("By distance alone", "by_distance"),
-        _right("Nearest", "nearest"),
-        _right("Same head word", "same_head"),
-        _right("Chance", "chance"),
-        _right("Less nearest", less="nearest", interval=True),
-        _right("Less by distance", less="by_distance", interval=True),
+        Measure("Accuracy", "accuracy", 1, percent=True, compare="units", cell=_accuracy),
+        _baseline("By distance alone", "by_distance"),
+        _baseline("Nearest", "nearest"),
+        _baseline("Same head word", "same_head"),
+        _baseline("Chance", "chance"),
+        _less("Less nearest", "nearest"),
+        _less("Less by distance", "by_distance"),
     ),
     measures=(
         "How often, in %, the earlier mention that gets most of a head's attention is of the same"

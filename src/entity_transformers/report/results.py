@@ -157,11 +157,12 @@ class Results:
         """The finite numbers of one model by seed: the study's in their order, then others, such as
         those of fine-tunings.
         """
-        found = {} if model is None else self._cells(model, key)
-        values = ((seed, cell.value) for seed, cell in found.items())
+        values = ((seed, cell.value) for seed, cell in self._cells(model, key).items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
 
-    def _cells(self, model: ModelEntry, key: Key) -> dict[int, Cell]:
+    def _cells(self, model: ModelEntry | None, key: Key) -> dict[int, Cell]:
+        if model is None:
+            return {}
         cells = self.frame.runs(key)
         own = [seed for name, seed in cells if name == model.name and seed is not None]
         own.sort(key=lambda seed: ([*self.seeds, seed].index(seed), seed))
@@ -177,7 +178,7 @@ class Results:
         """Mean and standard deviation over the seeds that have a number."""
         return summarise(transform(value) for value in self.by_seed(model, key).values())
 
-    def count(self, model: ModelEntry, key: Key) -> float | None:
+    def count(self, model: ModelEntry | None, key: Key) -> float | None:
         """The mean over seeds of what the number is a mean of; None where it was not measured."""
         return summarise(cell.count for cell in self._cells(model, key).values()).mean
 

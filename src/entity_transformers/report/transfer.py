@@ -202,7 +202,7 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
     columns=(
-        Measure("Right", cell=lambda _, row: average_pairs([row["pairs"]])),
+        Measure("Right", cell=lambda _, row: average_pairs(row["pairs"])),
         Measure("p (McNemar)", cell=lambda _, row: Number(max(map(mcnemar, row["pairs"])), 3)),
     ),
     measures="Two models, or one in two variants, on the same examples.",
@@ -244,7 +244,7 @@ GAP = Pivot(
 def _versions(results: Results, place: Place) -> Cell:
     about = {name: place[name] for name in ("task", "variant", "type")}
     pairs = _find(results, place["model"], place["split"], **about, against="version-anti")
-    return average_pairs([pairs]) if pairs else MISSING
+    return average_pairs(pairs) if pairs else MISSING
 
 
 def _of_type(kind: str) -> Iterator[Measure]:
