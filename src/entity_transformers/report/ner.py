@@ -16,9 +16,9 @@ from entity_transformers.report.pivot import (
     Pivot,
     Place,
     cross,
-    key_of,
     list_models,
     models,
+    side,
     values,
 )
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
@@ -43,7 +43,7 @@ def average(results: Results, model: ModelEntry | None, key: Key) -> Statistic:
 
 
 def _average(results: Results, place: Place) -> Statistic:
-    return average(results, place["model"], key_of(place))
+    return average(results, *side(place))
 
 
 def list_labels(results: Results, level: str) -> list[str]:
@@ -72,14 +72,14 @@ def _rows(level: str) -> Axis:
     return Axis(("Label",), entries)
 
 
-def _printed(model: ModelEntry, score: str) -> Measure:
+def _printed(heading: str, score: str, **where: ModelEntry) -> Measure:
     """The paper's number of a label, whatever its case, or of all."""
 
     def cell(results: Results, place: Place) -> float | None:
         label = place["label"].upper() if "label" in place else paper.OVERALL
-        return getattr(paper.TABLE5.get((results.printed(model), label)), score, None)
+        return getattr(paper.TABLE5.get((results.printed(place["model"]), label)), score, None)
 
-    return Measure(f"Paper {write_label(model)} {SCORES[score]}", "", 1, percent=True, cell=cell)
+    return Measure(heading, digits=1, percent=True, place=where, cell=cell)
 
 
 def _columns(level: str, results: Results) -> Iterator[Measure]:
@@ -87,7 +87,7 @@ def _columns(level: str, results: Results) -> Iterator[Measure]:
     pair = list_models(results, {"step": STEP}, "pair")[::-1]
 
     def support(results: Results, place: Place) -> float:
-        return max((results.count(model, key_of(place)) or 0 for model in pair), default=0)
+        return max((results.count(*side(place, model=model)) or 0 for model in pair), default=0)
 
     yield Measure("Support", f"{level}_f1", 0, cell=support)
     for model in pair:
@@ -95,11 +95,8 @@ def _columns(level: str, results: Results) -> Iterator[Measure]:
             heading, where = f"{write_label(model)} {name}", {"model": model}
             measure = f"{level}_{score}"
             yield Measure(heading, measure, 1, percent=True, place=where, cell=_average)
-        yield from (_printed(model, score) for score in SCORES)
-
-
-def _is_printed(_: Results, place: Place) -> bool:
-    return place.get("label", "person").upper() in paper.TABLE5_LABELS
+        for score, name in SCORES.items():
+            yield _printed(f"Paper {write_label(model)} {name}", score, model=model)
 
 
 TABLE5 = Pivot(
@@ -111,7 +108,7 @@ TABLE5 = Pivot(
     columns=(lambda results: _columns("span", results),),
     measures="A BiLSTM-CRF on the language model's word vectors alone; %, test split.",
     paper_note=LABELS_NOTE,
-    marked=_is_printed,
+    marked=lambda _, row: row.get("label", "person").upper() in paper.TABLE5_LABELS,
 )
 BY_TAGS = replace(
     TABLE5,
@@ -139,10 +136,6 @@ def _overall(heading: str, level: str, mean: str) -> Iterator[Measure]:
         )
 
 
-def _printed_f1(results: Results, place: Place) -> float | None:
-    return getattr(paper.TABLE5.get((results.printed(place["model"]), paper.OVERALL)), "f1", None)
-
-
 OVERALL = Pivot(
     name="ner_overall",
     title="Table 5, every model: overall scores",
@@ -150,7 +143,7 @@ OVERALL = Pivot(
     where={"split": "test"},
     rows=(models(difference=True),),
     columns=(
-        Measure("Paper F1", digits=1, percent=True, cell=_printed_f1),
+        _printed("Paper F1", "f1"),
         *_overall("Span micro", "span", "micro"),
         *_overall("Span macro", "span", "macro"),
         *_overall("Tag micro", "tag", "micro"),

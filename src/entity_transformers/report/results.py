@@ -168,7 +168,7 @@ class Results:
         own.sort(key=lambda seed: ([*self.seeds, seed].index(seed), seed))
         return {seed: cells[model.name, seed] for seed in own}
 
-    def has(self, model: ModelEntry, key: Key) -> bool:
+    def has(self, model: ModelEntry | None, key: Key) -> bool:
         """Is there a row of this model, whatever number it holds?"""
         return bool(self._cells(model, key))
 

@@ -20,9 +20,9 @@ from entity_transformers.report.pivot import (
     Place,
     cross,
     found,
-    key_of,
     models,
     runs,
+    side,
     values,
 )
 from entity_transformers.report.results import Results, write_label
@@ -58,21 +58,12 @@ def _printed(results: Results, place: Place) -> tuple[float, ...] | None:
     return paper.TABLE4.get((group, measure)) if same and place["context"] == "words" else None
 
 
-def _paper(number: int, heading: str) -> Measure:
-    def cell(results: Results, place: Place) -> float | None:
-        printed = _printed(results, place)
-        return None if printed is None else printed[number]
-
-    return Measure(f"Paper {heading}", digits=4, cell=cell)
-
-
 def _count(results: Results, place: Place) -> float:
     """Entities, or mentions, that the means of the pair are of."""
     counts: list[float | None] = []
     for _, run in runs("pair").entries(results, place):
-        key = key_of({**place, **run})
-        mentions = results.statistic(run["model"], key).mean
-        counts.append(mentions if key.measure == "mentions" else results.count(run["model"], key))
+        one, mentions = side(place, **run), place["measure"] == "mentions"
+        counts.append(results.statistic(*one).mean if mentions else results.count(*one))
     return max((count or 0 for count in counts), default=0)
 
 
@@ -88,7 +79,14 @@ def _blocks(results: Results, _: Place) -> Iterator[Line]:
 
 
 PAIR = cross(runs("pair"), (Measure("", digits=4),), STEP)
-PRINTED = tuple(map(_paper, range(3), ("GPT2E off", "GPT2E on", "GPT2")))
+PRINTED = tuple(
+    Measure(
+        f"Paper {heading}",
+        digits=4,
+        cell=lambda results, place, i=i: (_printed(results, place) or (None,) * 3)[i],  # type: ignore[misc]
+    )
+    for i, heading in enumerate(("GPT2E off", "GPT2E on", "GPT2"))
+)
 TABLE4 = Pivot(
     name="table4",
     title="Table 4: cosine similarity of mentions and their entities",
@@ -169,7 +167,7 @@ ACROSS = Pivot(
     rows=(runs("pair"), values("context", CONTEXTS, "Context")),
     columns=(cross(GROUPS, [Measure("", digits=4)], STEP),),
     keep=lambda results, place: any(
-        results.has(place["model"], key_of({**place, "group": group})) for group in _tags(results)
+        results.has(*side(place, group=group)) for group in _tags(results)
     ),
     measures=(
         "Linear CKA of a model's vectors and the baseline's of the same words: 1 where one is a"
