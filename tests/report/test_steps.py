@@ -10,8 +10,8 @@ from made import make_results
 from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, lambada, memories, ner, perplexity, probe
-from entity_transformers.report.recall import build_recall, describe, draw_recall
+from entity_transformers.report import intervals, memories, perplexity, vectors
+from entity_transformers.report.memories import build_recall, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
 
@@ -51,12 +51,12 @@ def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entrie
             for name, value in (("correct", right), ("predicted", 8), ("gold", 8)):
                 units.append({**run, "measure": name, "value": value, "unit": f"d{unit}"})
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
-    table = list_rows(ner.TABLE5.build(results))
+    table = list_rows(vectors.TABLE5.build(results))
     assert [row["Label"] for row in table] == ["PERSON", "GPE", "Overall"]
     assert str(table[0]["GPT2E F1"]) == "62.5%"
     assert str(table[0]["Paper GPT2E F1"]) == "51.5%"
     assert str(table[1]["Paper GPT2 F1"]) == MISSING
-    gap = list_rows(ner.OVERALL.build(results))[-1]
+    gap = list_rows(vectors.OVERALL.build(results))[-1]
     assert gap["Model"] == "GPT2E − GPT2"
     assert gap["Span micro F1"].value == pytest.approx(2 / 8)
     assert gap["Span micro F1"].interval == pytest.approx((0.25, 0.25))  # all documents are alike
@@ -83,7 +83,7 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
     rows.append({**whole, "measure": "accuracy_nearest", "value": 0.4, "group": "all"})
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
-    plain, ours, gap = list_rows(probe.TABLE.build(results))
+    plain, ours, gap = list_rows(vectors.HEADS.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
     assert plain["Accuracy"].value == pytest.approx(5 / 12)
     assert plain["Less nearest"].value == pytest.approx(2 / 12)
@@ -91,8 +91,8 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     assert str(plain["Chance"]) == MISSING
     assert gap["Accuracy"].value == pytest.approx(ours["Accuracy"].value - 5 / 12)
     kind = {"split": "test", "model": entries["gpt2"], "attention": "self", "entities": "off"}
-    assert probe.fill_grid(results, kind, 1).tolist() == [[0, 25], [25, 50]]
-    assert probe.draw_heads(results) is not None
+    assert vectors.fill_grid(results, kind, 1).tolist() == [[0, 25], [25, 50]]
+    assert vectors.draw_heads(results) is not None
 
 
 def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> None:
@@ -152,12 +152,12 @@ def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
         {**about, "entities": "off", "measure": "last_word_perplexity", "value": 400},
     ]
     models = (entries["gpt2"],)
-    said = lambada.say_guess(make_results(rows, None, models), models)
+    said = perplexity.say_guess(make_results(rows, None, models), models)
     assert f"{1.5 * math.log(50):.2f} nats: GPT2." in said
-    (row, *_) = list_rows(lambada.TABLE3.build(make_results(rows, None, models)))
+    (row, *_) = list_rows(perplexity.TABLE3.build(make_results(rows, None, models)))
     assert row["Last word nats"].value == pytest.approx(math.log(400))
     rows[-1]["value"] = 300
-    assert lambada.say_guess(make_results(rows, None, models), models) == ""
+    assert perplexity.say_guess(make_results(rows, None, models), models) == ""
 
 
 RECALL = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, lambada, ner, paper, perplexity, similarity
+from entity_transformers.report import intervals, paper, perplexity, vectors
 from entity_transformers.report.intervals import (
     ABSENT,
     FAILS,
@@ -206,14 +206,14 @@ def _validation(results: Results) -> Judged:
 
 def _lambada(results: Results) -> Judged:
     ours, theirs = results.proposed, results.baseline
-    key, unit = lambada.at("perplexity"), "nats per token of the passage"
-    word = intervals.compare(results, (ours, lambada.LAST_WORD), (theirs, lambada.LAST_WORD))
+    key, unit = perplexity.lambada_key("perplexity"), "nats per token of the passage"
+    word = intervals.compare(results, (ours, perplexity.LAST_WORD), (theirs, perplexity.LAST_WORD))
     status, text = _compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
     if word is not None:
         printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
         status = intervals.judge(word.interval, -1, printed)
         text = f"last word {_weigh(word, 'passage')}; {text}"
-    if (guess := lambada.say_guess(results, results.pair)) and text != "not measured":
+    if (guess := perplexity.say_guess(results, results.pair)) and text != "not measured":
         text += f". {guess}"
     if results.passages == GENERATED:
         return ABSENT, f"not measured: these passages are generated; there {text}"
@@ -228,7 +228,7 @@ def _similarity(group: str, of: str, expected: int, against: str) -> Callable[[R
     def judge(results: Results) -> Judged:
         itself = against == "off"
         other, printed = (results.proposed, off) if itself else (results.baseline, gpt2)
-        keys = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
+        keys = (vectors.similarity_key(group, "words", given, measure) for given in ("on", "off"))
         ours, theirs = zip((results.proposed, other), keys, strict=True)
         return _compare_seeds(results, ours, theirs, expected, "cosine", printed=on - printed)
 
@@ -237,7 +237,9 @@ def _similarity(group: str, of: str, expected: int, against: str) -> Callable[[R
 
 def _ner(results: Results) -> Judged:
     ours, theirs = (paper.TABLE5[model, paper.OVERALL].f1 for model in ("gpt2e", "gpt2"))
-    found = intervals.compare(results, (results.proposed, ner.F1), (results.baseline, ner.F1))
+    found = intervals.compare(
+        results, (results.proposed, vectors.F1), (results.baseline, vectors.F1)
+    )
     if found is None:
         return NOT_MEASURED
     text = f"{_sign(100 * found.value)} points of micro-F1, strict spans"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -11,8 +9,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
 from entity_transformers.report.figures import Line, Panel, choose_colours, choose_marks, draw_lines
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, models
-from entity_transformers.report.pivot import Line as Row
+from entity_transformers.report.pivot import Measure, Part, Pivot, Place, key_of, models
 from entity_transformers.report.results import (
     Results,
     Statistic,
@@ -86,7 +83,9 @@ def explain_missing(results: Results) -> str:
         elif model.name in others:
             apart.append(write_label(model))
     text = f" No perplexity: {', '.join(none)} do not predict the next token." if none else ""
-    return f"{text} Losses of training in table objectives: {', '.join(apart)}." if apart else text
+    if apart:
+        text += f" No loss of training: {', '.join(apart)} are trained on another objective."
+    return text
 
 
 def list_objectives(results: Results) -> dict[str, str]:
@@ -158,31 +157,6 @@ def describe_others(results: Results) -> str:
     return "".join(f" {label} starts from {text}." for label, text in about.items() if text)
 
 
-def _others(results: Results, _: Place) -> Iterator[Row]:
-    found = list_objectives(results)
-    for model in results.measured(STEP):
-        if name := found.get(model.name):
-            yield (write_label(model), OBJECTIVES[name]), {"model": model, "objective": name}
-
-
-OTHERS = Pivot(
-    name="objectives",
-    title="Losses of other objectives than the next token",
-    step=STEP,
-    rows=(Axis(("Model", "Objective"), _others),),
-    columns=(
-        Measure("Train", "objective_loss", 4, place={"split": "train"}),
-        Measure("Dev", "objective_loss", 4, place={"split": "dev", "entities": "on"}),
-        Measure("Best dev", "objective_best_loss", 4, place={"split": "dev"}),
-    ),
-    measures="What the models were trained on that are not trained to predict the next token.",
-    note=(
-        "On dev the same tokens are hidden at every validation. Compare these losses neither with"
-        " nats per next token nor between objectives."
-    ),
-)
-
-
 def read_line(results: Results, model: ModelEntry, column: str, half: bool = False) -> Line | None:
     """A curve, or its last half, at the steps that all seeds have, means over them; the paper's two
     models have a band from the lowest seed to the highest. None for no step.
@@ -240,7 +214,7 @@ PARTS = (
     Part(
         STEP,
         "The models",
-        (MODELS, OTHERS),
+        (MODELS,),
         {"figure2": draw_training, "figure3": draw_validation},
     ),
 )

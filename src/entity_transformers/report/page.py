@@ -18,20 +18,15 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import (
-    adapters,
     corpus,
     decisions,
-    lambada,
     lm,
     memories,
-    ner,
     overview,
     perplexity,
-    probe,
-    recall,
     remembering,
-    similarity,
     transfer,
+    vectors,
 )
 from entity_transformers.report.claims import build_claims, judge_entities, say_perplexity
 from entity_transformers.report.figures import STYLE, choose_lead
@@ -43,7 +38,7 @@ from entity_transformers.report.table import Table, finish, is_numeric, is_paper
 from entity_transformers.study.params import STEPS
 
 MODULES = (
-    *(corpus, lm, overview, adapters, perplexity, lambada, similarity, probe, ner, recall),
+    *(corpus, lm, overview, perplexity, vectors),
     *(memories, remembering, decisions, transfer),
 )
 """What the report shows, in the order of the steps."""
@@ -227,17 +222,17 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
     split, group = perplexity.class_split(results) or "", next(iter(results.groups), "")
     given = "on" if has_entities(model) else "off"
     hidden = at(perplexity.PSEUDO, perplexity.PSEUDO, "test", entities=given)
-    alike = similarity.at(group, "words", given, "mention_similarity")
+    alike = vectors.similarity_key(group, "words", given, "mention_similarity")
     for name, key in {
         "dev_loss": at("lm", "best_loss", "dev"),
         "perplexity": loss(split, given, "perplexity"),
         "pseudo_perplexity": hidden,
-        "lambada_accuracy": lambada.at("last_word_accuracy"),
+        "lambada_accuracy": perplexity.lambada_key("last_word_accuracy"),
         "mention_similarity": alike,
     }.items():
         yield name, results.statistic(model, key).mean
-    yield "lambada_nats", results.statistic(model, lambada.LAST_WORD, math.log).mean
-    yield "ner_f1", ner.average(results, model, ner.F1).mean
+    yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).mean
+    yield "ner_f1", vectors.average(results, model, vectors.F1).mean
     for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):

@@ -1,5 +1,5 @@
-"""Perplexity on the corpus: table 2, the controls, by class of the token; with a cache of recent
-tokens; and the pseudo-perplexity of models of hidden tokens.
+"""How well text is predicted: table 2, the controls, the loss by class of the token; with a cache
+of recent tokens; pseudo-perplexity of models of hidden tokens; passages of LAMBADA (table 3).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, lm, paper
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
-from entity_transformers.report.intervals import INERT, INTERVAL, MARGIN, OPEN, UNUSED, loss
+from entity_transformers.report.frame import Key, at
+from entity_transformers.report.intervals import INERT, INTERVAL, LEVEL, MARGIN, OPEN, UNUSED, loss
 from entity_transformers.report.pivot import (
     Axis,
     Line,
@@ -31,11 +32,13 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import (
+    GENERATED,
     Results,
     Statistic,
     has_entities,
     summarise,
     write_label,
+    write_minus,
     write_pair,
     write_scored,
     write_tested,
@@ -419,6 +422,95 @@ def draw_classes(results: Results) -> Figure | None:
     return draw_intervals(panels, label, MARGIN, log=True)
 
 
+LAMBADA = "lambada"
+"""The step and its split."""
+
+
+def lambada_key(measure: str) -> Key:
+    """A score of the passages, no entities given."""
+    return at(LAMBADA, measure, LAMBADA, entities="off")
+
+
+LAST_WORD = lambada_key("last_word_perplexity")
+
+
+def _accuracy(heading: str, measure: str) -> Measure:
+    return Measure(heading, measure, percent=True, compare="seeds")
+
+
+def _nats(heading: str, measure: str, compare: str = "seeds") -> Measure:
+    """A column of the logarithms of a perplexity."""
+    return Measure(heading, measure, 4, compare=compare, scale=math.log)
+
+
+def _printed3(results: Results, place: Place) -> Cell:
+    own = {} if results.passages == GENERATED else paper.TABLE3
+    if "against" in place:
+        return Number(math.log(own["gpt2e"] / own["gpt2"]) if own else None, 4, signed=True)
+    printed = own.get(results.printed(place["model"]))
+    return Number(printed and math.log(printed), 4)
+
+
+def _say_lambada(results: Results) -> Iterator[str]:
+    """The sentences below the table, of what it has."""
+    yield "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity."
+    measured = results.measured(LAMBADA)
+    if results.proposed in measured and results.baseline in measured:
+        yield f"The last row is {write_minus(results)}, with {LEVEL:.0%} intervals over passages"
+        yield "and seeds."
+    if guess := say_guess(results, measured):
+        yield guess
+
+
+TABLE3 = Pivot(
+    name="table3",
+    title=lambda results: (
+        f"Table 3: {'generated passages' if results.passages == GENERATED else 'LAMBADA'}"
+    ),
+    step=LAMBADA,
+    where={"split": LAMBADA, "entities": "off"},
+    rows=(models(label=write_scored, difference=True),),
+    columns=(
+        Measure("Paper nats", compare="cell", cell=_printed3),
+        _nats("Last word nats", "last_word_perplexity", "units"),
+        _accuracy("Last word accuracy", "last_word_accuracy"),
+        _nats("Last token nats", "last_token_perplexity"),
+        _accuracy("Last token accuracy", "last_token_accuracy"),
+        _nats("Passage nats per token", "perplexity"),
+        _nats("Passage nats per word", "perplexity_word"),
+        Measure("Passages", "passages", 0, place={"entities": ""}),
+        Measure("Truncated", "truncated", 0, place={"entities": ""}),
+    ),
+    measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
+    note=lambda results: " ".join(_say_lambada(results)),
+    paper_note=lambda results: (
+        "The paper's numbers are of LAMBADA, these passages are generated."
+        if results.passages == GENERATED
+        else "The paper prints perplexities, {}; it does not say of what.".format(
+            ", ".join(str(Number(one)) for one in paper.TABLE3.values())
+        )
+    ),
+)
+
+
+def say_guess(results: Results, models: Iterable[ModelEntry]) -> str:
+    """Which models' last words are no better than a uniform guess among all tokens, and what that
+    would have; "" where all are, or where the tokens are not known.
+    """
+    vocabulary = results.value(at("corpus", "vocabulary"))
+    tokens, passages = (
+        next(iter(results.frame.runs(one).values()), None)
+        for one in (lambada_key("last_word_nll"), at(LAMBADA, "passages", LAMBADA))
+    )
+    if not (vocabulary and tokens and tokens.count and passages and passages.value):
+        return ""
+    chance = math.exp(tokens.count / passages.value * math.log(vocabulary))
+    means = {model: results.statistic(model, LAST_WORD).mean for model in models}
+    names = [write_label(model) for model, mean in means.items() if mean and mean >= chance]
+    guess = f"a uniform guess among all tokens, which has {Number(math.log(chance))} nats"
+    return f"No better than {guess}: {', '.join(names)}." if names else ""
+
+
 PARTS = (
     Part(
         STEP,
@@ -428,4 +520,5 @@ PARTS = (
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),
+    Part(LAMBADA, "Last words of passages", (TABLE3,)),
 )

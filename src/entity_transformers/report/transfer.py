@@ -366,14 +366,11 @@ def draw_scores(results: Results) -> Figure | None:
     every = [(model, variant) for model in results.measured(STEP) for variant in VARIANTS]
     places = [place for place in every if any(place in scores for scores in tasks.values())]
     for task, scores in tasks.items():
-        bars = [
-            Bar(
-                write_label(model) + VARIANTS[variant], number, colours[model.name], variant != FULL
-            )
-            if (number := scores.get((model, variant)))
-            else None
-            for model, variant in places
-        ]
+        bars = list[Bar | None]()
+        for model, variant in places:
+            label, number = write_label(model) + VARIANTS[variant], scores.get((model, variant))
+            look = colours[model.name], variant != FULL
+            bars.append(Bar(label, number, *look) if number else None)
         majority = read_majority(results, task)
         panels.append(Rows(task, bars, None if majority is None else 100 * majority))
     return draw_intervals(panels, "Right in %")
