@@ -1,6 +1,5 @@
 """Tables of single steps against numbers by hand."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -141,23 +140,6 @@ def test_further_models_meet_the_baseline_and_what_was_trained_like_them(study, 
     found = rows["GPT2E shuffled", "GPT2E unlabelled"]["Difference"]
     assert found.value == pytest.approx(pair[0] - pair[1], abs=1e-3)
     assert perplexity.OTHERS.build(replace(results, paper=False)).rows == ()
-
-
-def test_a_guess_is_uniform_among_all_tokens(entries: Entries) -> None:
-    about = {"step": "lambada", "model": "gpt2", "seed": 1, "split": "lambada"}
-    rows: list[dict[str, Any]] = [
-        {"step": "corpus", "measure": "vocabulary", "value": 50},
-        {**about, "measure": "passages", "value": 10},
-        {**about, "entities": "off", "measure": "last_word_nll", "value": 2, "count": 15},
-        {**about, "entities": "off", "measure": "last_word_perplexity", "value": 400},
-    ]
-    models = (entries["gpt2"],)
-    said = perplexity.say_guess(make_results(rows, None, models), models)
-    assert f"{1.5 * math.log(50):.2f} nats: GPT2." in said
-    (row, *_) = list_rows(perplexity.TABLE3.build(make_results(rows, None, models)))
-    assert row["Last word nats"].value == pytest.approx(math.log(400))
-    rows[-1]["value"] = 300
-    assert perplexity.say_guess(make_results(rows, None, models), models) == ""
 
 
 RECALL = {

@@ -213,8 +213,6 @@ def _lambada(results: Results) -> Judged:
         printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
         status = intervals.judge(word.interval, -1, printed)
         text = f"last word {_weigh(word, 'passage')}; {text}"
-    if (guess := perplexity.say_guess(results, results.pair)) and text != "not measured":
-        text += f". {guess}"
     if results.passages == GENERATED:
         return ABSENT, f"not measured: these passages are generated; there {text}"
     return status, text

@@ -120,20 +120,23 @@ class Results:
         )
         return tuple(entry for entry in self.entries if entry.name in found)
 
+    def _with_role(self, role: str) -> tuple[ModelEntry, ...]:
+        return tuple(entry for entry in self.trained if entry.role == role)
+
     @property
     def controls(self) -> tuple[ModelEntry, ...]:
         """The measured models with role control."""
-        return tuple(entry for entry in self.trained if entry.role == "control")
+        return self._with_role("control")
 
     @property
     def baseline(self) -> ModelEntry | None:
         """The first measured model with role baseline: the paper's GPT2."""
-        return next((entry for entry in self.trained if entry.role == "baseline"), None)
+        return next(iter(self._with_role("baseline")), None)
 
     @property
     def proposed(self) -> ModelEntry | None:
         """The first measured model with role proposed: the paper's GPT2E."""
-        return next((entry for entry in self.trained if entry.role == "proposed"), None)
+        return next(iter(self._with_role("proposed")), None)
 
     @property
     def tests_a_model(self) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -85,11 +86,9 @@ def _blocks(results: Results, _: Place) -> Iterator[Line]:
     """Contexts, groups and measures: what the paper prints, then what to read it against."""
     names = list(MEASURES)
     for block in (names[:2], names[2:]):
-        for context, shown in CONTEXTS.items():
-            for group, tags in _tags(results).items():
-                for name in block:
-                    about = {"context": context, "group": group, "measure": name}
-                    yield (MEASURES[name], tags, shown), about
+        for context, (group, tags), name in product(CONTEXTS, _tags(results).items(), block):
+            about = {"context": context, "group": group, "measure": name}
+            yield (MEASURES[name], tags, CONTEXTS[context]), about
 
 
 PAIR = cross(runs("pair"), (Measure("", digits=4),), SIMILARITY)
@@ -378,9 +377,8 @@ OVERALL = Pivot(
 
 
 def _layers(results: Results) -> dict[str, str]:
-    layers = results.frame.distinct("layer", NER, measure="layer_weight")
-    names = {layer: f"Layer {layer}" for layer in sorted(layers, key=int)}
-    return {**names, "0": "Token layer"} if names else {}
+    layers = sorted(results.frame.distinct("layer", NER, measure="layer_weight"), key=int)
+    return {layer: f"Layer {layer}" for layer in layers} | ({"0": "Token layer"} if layers else {})
 
 
 LAYERS = Pivot(
