@@ -5,7 +5,7 @@ and the sentences that open the report.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
@@ -21,7 +21,6 @@ from entity_transformers.report.intervals import (
     OPEN,
     SMALLER,
     UNUSED,
-    Difference,
     Estimate,
     Side,
     loss,
@@ -77,52 +76,34 @@ def build_claims(results: Results) -> Table:
     )
 
 
-class Verdict(NamedTuple):
-    """Does entity information help? ``text`` says it with the numbers, ``short`` without."""
-
-    status: str
-    text: str
-    short: str
-
-
-def judge_entities(results: Results) -> Verdict:
-    """Entities help only if GPT2E beats the same weights unlabelled, shuffled labels and a GPT2 of
-    its size, beyond the interval.
+def judge_entities(results: Results) -> Judged:
+    """Does entity information help? Only if GPT2E beats the same weights unlabelled, shuffled
+    labels and a GPT2 of its size, beyond the interval; the differences stand in table controls.
     """
     split, ours = intervals.judged_split(results), results.proposed
     found = intervals.compare_all(results)
     if ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
-        return _say_verdict(ABSENT, f": {name} has no scores per document.")
+        return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
     own = [abs(one.found.value) for one in found if one.against == ours]
     if own and max(own) < INERT:
         less = f"differ by less than {INERT} nats per token on {split}."
-        return _say_verdict(UNUSED, f": entities on, off and shuffled {less}")
+        return UNUSED, f"{VERDICTS[UNUSED]}: entities on, off and shuffled {less}"
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
     met = [one for one in found if one.against.name in needed]
     unbeaten = [one for one in met if not one.found.beats]
     missing = _list(perplexity.list_missing_controls(results, (one.against for one in met)))
-    where = f": on {split} {write_label(ours)}"
+    where = f"on {split} {write_label(ours)}"
     if unbeaten:
         worse = any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
-        tail = f". Not run: {missing}." if missing else "."
-        return _say_verdict(FAILS if worse else OPEN, f"{where} does not beat ", unbeaten, tail)
+        status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
+        names = _list(write_label(one.against) for one in unbeaten)
+        return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
     if missing:
-        return _say_verdict(ABSENT, f": the controls {missing} were not run.")
-    return _say_verdict(HOLDS, f"{where} beats ", met, ".")
-
-
-def _say_verdict(
-    status: str, text: str, differences: Sequence[Difference] = (), tail: str = ""
-) -> Verdict:
-    names = [write_label(one.against) for one in differences]
-    numbers = [
-        f"{name} (difference {_sign(one.found.value)} nats per token, {_bracket(one.found)})"
-        for name, one in zip(names, differences, strict=True)
-    ]
-    long, short = (f"{VERDICTS[status]}{text}{_list(one)}{tail}" for one in (numbers, names))
-    return Verdict(status, long, short)
+        return ABSENT, f"{VERDICTS[ABSENT]}: the controls {missing} were not run."
+    names = _list(write_label(one.against) for one in met)
+    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {names}."
 
 
 def _list(items: Iterable[str]) -> str:
@@ -255,7 +236,7 @@ CLAIMS = (
         "Coreference information makes a better language model.",
         "perplexity",
         "abstract, section 6",
-        lambda results: judge_entities(results)[:2],
+        judge_entities,
     ),
     Claim(
         "GPT2E and GPT2 are indistinguishable in perplexity.",

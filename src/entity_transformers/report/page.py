@@ -94,7 +94,7 @@ def write_headline(results: Results) -> tuple[str, ...]:
     """
     said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     judged = results.tests_a_model and (judged_split(results) or not said)
-    verdict = judge_entities(results).short if judged else ""
+    verdict = judge_entities(results)[1] if judged else ""
     sentences = tuple(filter(None, (say_perplexity(results), verdict, *said)))
     return sentences or ("Nothing has been measured yet.",)
 
