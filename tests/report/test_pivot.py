@@ -1,7 +1,6 @@
 """Pivots against numbers by hand: means and deviations over seeds, places, differences."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,12 +87,6 @@ def test_a_row_of_differences_is_paired_by_seed(results: Results) -> None:
     low, high = stats.ttest_1samp(gaps, 0).confidence_interval()
     gap = f"+3.0000 [{low:+.4f}, {high:+.4f}]".replace("-", "−")
     assert rows[-1] == ["GPT2E − GPT2", gap, MISSING]
-
-
-def test_a_table_about_the_paper_alone_is_left_out_without_its_numbers(small: Results) -> None:
-    table = Pivot("t", "T", "lm", (models(),), (), paper=True)
-    assert table.build(small).rows
-    assert not table.build(replace(small, paper=False)).rows
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, memories, perplexity, vectors
-from entity_transformers.report.memories import build_recall, describe, draw_recall
+from entity_transformers.report.memories import RECALLED, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
 
@@ -172,7 +172,7 @@ def test_recall_says_what_carries_the_fact() -> None:
     assert tuple(map(describe, RECALL.values())) == CALLED
     values = (0.09, 0.13)
     results = make_recall({"gradient": (0.9, 0.2), "detached": values, "whole": (0.8,)})
-    table = build_recall(results)
+    table = RECALLED.build(results)
     assert [row[0] for row in table.rows] == [*CALLED[1:], "chance"]
     assert table.rows[1][2] == Number(np.mean(values), 2, np.std(values, ddof=1))
     told = ["1 of 1 seeds", "0 of 2 seeds", "1 of 2 seeds", MISSING]
@@ -180,4 +180,4 @@ def test_recall_says_what_carries_the_fact() -> None:
     assert table.marked == {0}
     assert draw_recall(results) is not None
     assert draw_recall(make_recall({"detached": values})) is None
-    assert build_recall(make_recall({})).rows == ()
+    assert RECALLED.build(make_recall({})).rows == ()

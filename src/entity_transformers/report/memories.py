@@ -33,8 +33,8 @@ from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import name_difference, pair_seeds
 from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, side, subtract
 from entity_transformers.report.pivot import Line as Row
-from entity_transformers.report.results import Results, summarise, write_label
-from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+from entity_transformers.report.results import Results, Statistic, summarise, write_label
+from entity_transformers.report.table import MISSING, Cell, Number
 
 RECALL, LATER = "recall", "later"
 ALL, CHANCE = at(RECALL, "accuracy", distance=LATER), at(RECALL, "chance")
@@ -45,25 +45,15 @@ def describe(entry: Mapping[str, Any]) -> str:
     gradient reaches it.
     """
     kind = KINDS[entry["kind"]]
-    if not has_memory(entry):
+    if "entities" not in kind.can:
         if entry.get("reads") == "document":
             return f"{kind.label} that sees the whole document"
         return kind.label if "state" in kind.can else f"{kind.label} (no memory)"
     papers = entry.get("entity_values", "hidden") == "hidden"
     read = f"{kind.label}: keys{'' if papers else ' and values'} from E"
-    if reaches_memory(entry):
+    if entry.get("memory_gradient_windows", 0):
         return f"{read}, gradient through the memory"
     return f"{read}, memory detached{' (the paper)' if papers else ''}"
-
-
-def has_memory(entry: Mapping[str, Any]) -> bool:
-    """Does this entry of recall.models keep entities?"""
-    return "entities" in KINDS[entry["kind"]].can
-
-
-def reaches_memory(entry: Mapping[str, Any]) -> bool:
-    """Does the gradient flow through what it keeps?"""
-    return bool(entry.get("memory_gradient_windows", 0))
 
 
 def read_numbers(results: Results, model: str, key: Key) -> list[float]:
@@ -90,55 +80,63 @@ def carried(results: Results, model: str) -> tuple[int, int]:
     return sum(halves), len(halves)
 
 
-def _list_columns(results: Results) -> Iterator[tuple[str, Key]]:
-    """The accuracies that are shown, with their headings: by distance, and all later windows."""
+def _entries(results: Results, _: Place) -> Iterator[Row]:
+    labels = list_trained(results)
+    for name, label in labels.items():
+        yield (label,), {"entry": name}
+    if labels:
+        chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
+        yield ("chance",), {"chance": chance}
+
+
+def _accuracies(results: Results) -> Iterator[Measure]:
+    """By distance, and all later windows."""
+
+    def show(heading: str, key: Key) -> Measure:
+        def cell(results: Results, row: Place) -> Statistic | float:
+            return row.get("chance") or summarise(read_numbers(results, row["entry"], key))
+
+        return Measure(heading, cell=cell)
+
     headings = {"0": "Same window", "1": "1 window later"}
     distances = results.frame.distinct("distance", RECALL, measure="accuracy")
     for distance in sorted(set(distances) - {LATER}, key=int):
         heading = headings.get(distance, f"{distance} windows later")
-        yield heading, at(RECALL, "accuracy", distance=distance)
-    yield "All later windows", ALL
+        yield show(heading, at(RECALL, "accuracy", distance=distance))
+    yield show("All later windows", ALL)
 
 
-def build_recall(results: Results) -> Table:
-    """Accuracy on synthetic recall by distance, for every row that was trained, chance below."""
-    labels, columns = list_trained(results), dict(_list_columns(results))
-    runs = {name: carried(results, name) for name in labels}
-    rows: list[tuple[Cell, ...]] = [
-        (
-            label,
-            *(show(summarise(read_numbers(results, name, key))) for key in columns.values()),
-            "{} of {} seeds".format(*runs[name]),
-        )
-        for name, label in labels.items()
-    ]
-    note = ""
-    if labels:
-        first = next(iter(labels))
-        chance = Number(read_numbers(results, first, CHANCE)[0])
-        rows.append(("chance", *(chance for _ in columns), MISSING))
-        documents, entities, windows, window = (
-            int(read_numbers(results, first, at(RECALL, measure))[0])
-            for measure in ("documents", "entities", "windows", "window")
-        )
-        questions = next(iter(results.frame.runs(ALL).values())).count
-        note = (
-            f"Every row read {documents:,} documents of {entities} entities and {windows} windows"
-            f" of {window} tokens; {questions:,} questions in later windows. Carried: more than"
-            " half way from chance to all right."
-        )
-    return Table(
-        name="recall",
-        title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
-        columns=("Reading and learning", *columns, "Carried"),
-        rows=tuple(rows),
-        measures=(
-            "The share of right answers about facts that the first window of a generated document"
-            " states, and that later windows see only through the memory."
-        ),
-        note=note,
-        marked=frozenset(i for i, (some, every) in enumerate(runs.values()) if some == every),
+def _carried(results: Results, row: Place) -> str:
+    return "{} of {} seeds".format(*carried(results, row["entry"])) if "entry" in row else MISSING
+
+
+def _say_recall(results: Results) -> str:
+    first = next(iter(list_trained(results)))
+    documents, entities, windows, window = (
+        int(read_numbers(results, first, at(RECALL, measure))[0])
+        for measure in ("documents", "entities", "windows", "window")
     )
+    questions = next(iter(results.frame.runs(ALL).values())).count
+    return (
+        f"Every row read {documents:,} documents of {entities} entities and {windows} windows of"
+        f" {window} tokens; {questions:,} questions in later windows. Carried: more than half way"
+        " from chance to all right."
+    )
+
+
+RECALLED = Pivot(
+    name="recall",
+    title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
+    step=RECALL,
+    rows=(Axis(("Reading and learning",), _entries),),
+    columns=(_accuracies, Measure("Carried", cell=_carried)),
+    measures=(
+        "The share of right answers about facts that the first window of a generated document"
+        " states, and that later windows see only through the memory."
+    ),
+    note=_say_recall,
+    marked=lambda results, row: "entry" in row and len({*carried(results, row["entry"])}) == 1,
+)
 
 
 def draw_recall(results: Results) -> Figure | None:
@@ -149,10 +147,10 @@ def draw_recall(results: Results) -> Figure | None:
     if not any(carried(results, name)[0] for name in labels):
         return None  # a picture of chance
     for name, label in labels.items():
-        memory = PROPOSED if reaches_memory(results.recall[name]) else BASELINE
-        shares = read_numbers(results, name, ALL)
+        entry, shares = results.recall[name], read_numbers(results, name, ALL)
+        memory = PROPOSED if entry.get("memory_gradient_windows", 0) else BASELINE
         number = Number(fmean(shares), low=min(shares), high=max(shares))
-        bars.append(Bar(label, number, memory if has_memory(results.recall[name]) else INK))
+        bars.append(Bar(label, number, memory if "entities" in KINDS[entry["kind"]].can else INK))
     chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
     return draw_intervals([Rows("", bars, chance)], "Facts recalled beyond the window")
 
@@ -451,7 +449,7 @@ def draw_capacity(results: Results) -> Figure | None:
 
 
 PARTS = (
-    Part(RECALL, "What the memory can carry", (build_recall,), {"recall": draw_recall}),
+    Part(RECALL, "What the memory can carry", (RECALLED,), {"recall": draw_recall}),
     Part(
         "mentions",
         "Where a memory pays",

@@ -235,7 +235,6 @@ class Pivot:
     where    what every place has beside the step
     keep     which rows are shown; all are
     marked   which rows are stressed
-    paper    is it about the paper's numbers alone?
     """
 
     name: str
@@ -250,12 +249,9 @@ class Pivot:
     order: Sequence[str] = ()
     keep: Callable[[Results, Place], bool] = lambda results, place: True
     marked: Callable[[Results, Place], bool] = lambda results, place: False
-    paper: bool = False
 
     def build(self, results: Results) -> Table:
         """The table of a study."""
-        if self.paper and not results.paper:
-            return Table(self.name, "", (), ())
         columns = [
             one
             for part in self.columns

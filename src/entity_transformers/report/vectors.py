@@ -145,7 +145,7 @@ ONES = replace(
     note="Words without context.",
     paper_note="",
     marked=lambda results, place: False,
-    paper=True,  # it explains a printed number
+    keep=lambda results, place: results.paper,  # it explains a printed number
 )
 SHORT = {
     "mention_similarity": "mentions",
