@@ -136,21 +136,17 @@ def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
     Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
     baseline is the one without labels and of as many parameters.
     """
-    entries = results.entries
-    ours, plain = (
-        next((entry for entry in entries if entry.role == role), None)
-        for role in ("proposed", "baseline")
-    )
+    roles = {entry.role: entry for entry in reversed(results.entries)}
+    ours, plain = roles.get("proposed"), roles.get("baseline")
     own, other = ours.kind.label if ours else "GPT2E", plain.kind.label if plain else "GPT2"
-    of_kind = [one for one in entries if ours and one.role == "control" and one.kind == ours.kind]
-    unlabelled, shuffled = (
-        tuple(one for one in of_kind if one.labels == labels) for labels in ("none", "shuffled")
-    )
+    entries = results.entries if ours else ()
+    of_kind = [one for one in entries if one.role == "control" and ours and one.kind == ours.kind]
+    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
+    shuffled = tuple(one for one in of_kind if one.labels == "shuffled")
     if ours and plain and not has_entities(ours):
         return {write_label(plain): (plain,), f"{own} shuffled": shuffled}
-    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
     return {
-        f"{own} unlabelled": unlabelled,
+        f"{own} unlabelled": tuple(one for one in of_kind if one.labels == "none"),
         f"{own} shuffled": shuffled,
         f"{other} parameter-matched": tuple(matched),
     }
