@@ -230,17 +230,18 @@ def test_mcnemar_s_test_tosses_a_coin(pair: Pair) -> None:
 
 
 def test_pairs_have_the_variance_of_their_examples() -> None:
-    """Of one task and seed: that of the differences (1, 0 or -1) themselves."""
+    """Of one seed: that of the differences (1, 0 or -1) themselves."""
     pair = Pair(12, 5, 60)
     differences = np.repeat([1.0, -1.0, 0.0], [12, 5, 43])
     assert pair.variance == pytest.approx(differences.var() / 60)
-    found = intervals.average_pairs([[pair]])
+    found = intervals.average_pairs([pair])
     half = stats.t.ppf(0.975, 59) * math.sqrt(pair.variance)
     assert found.value == pytest.approx(7 / 60)
     assert found.interval == pytest.approx((7 / 60 - half, 7 / 60 + half))
-    two = intervals.average_pairs([[pair, Pair(10, 5, 60)], [Pair(0, 0, 60)] * 2])
-    assert two.value == pytest.approx((7 / 60 + 5 / 60) / 4)
-    assert intervals.average_pairs([[Pair(1, 0, 1)]]).interval is None
+    two = intervals.average_pairs([pair, Pair(10, 5, 60)])
+    assert two.value == pytest.approx((7 / 60 + 5 / 60) / 2)
+    assert two.high - two.low > found.high - found.low  # seeds that differ make it wider
+    assert intervals.average_pairs([Pair(1, 0, 1)]).interval is None
 
 
 def test_pairs_are_found_by_seed(entries: dict[str, ModelEntry]) -> None:

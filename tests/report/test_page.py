@@ -11,11 +11,14 @@ from markupsafe import escape
 
 from entity_transformers.report import figures, page
 from entity_transformers.report.build import build
-from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import render, write_units
 from entity_transformers.report.lm import draw_training, read_line
-from entity_transformers.report.metrics import summarise_models
-from entity_transformers.report.page import say_missing, write_readme
+from entity_transformers.report.page import (
+    build_sections,
+    say_missing,
+    summarise_models,
+    write_readme,
+)
 from entity_transformers.report.perplexity import draw_differences
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number

@@ -1,8 +1,6 @@
 """Pivots against numbers by hand: means and deviations over seeds, places, differences."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +9,8 @@ from scipy import stats
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
-from entity_transformers.report.catalogue import build_sections
 from entity_transformers.report.frame import at
+from entity_transformers.report.page import build_sections
 from entity_transformers.report.pivot import (
     Measure,
     Pivot,
@@ -91,12 +89,6 @@ def test_a_row_of_differences_is_paired_by_seed(results: Results) -> None:
     assert rows[-1] == ["GPT2E − GPT2", gap, MISSING]
 
 
-def test_a_table_about_the_paper_alone_is_left_out_without_its_numbers(small: Results) -> None:
-    table = Pivot("t", "T", "lm", (models(),), (), paper=True)
-    assert table.build(small).rows
-    assert not table.build(replace(small, paper=False)).rows
-
-
 @pytest.fixture(scope="module")
 def tables(small: Results) -> dict[str, object]:
     sections = build_sections(small, figures=False)
@@ -146,9 +138,8 @@ def test_the_note_says_how_many_units_an_interval_is_over(tables) -> None:
     assert "Units of an interval" not in tables["models"].note
 
 
-def test_table_3_and_the_uniform_guess(tables, study: Callable[..., Results]) -> None:
+def test_table_3_has_logarithms_beside_the_paper_s(tables) -> None:
     rows = {row[0]: row for row in tables["table3"].rows}
     assert str(rows["GPT2"][1]) == "5.3935"  # exp: 219.97, as printed
     assert rows["GPT2E − GPT2"][1].value == pytest.approx(math.log(196.81 / 219.97))
     assert rows["GPT2E − GPT2"][2].value == pytest.approx(-0.03, abs=0.005)
-    assert "No better than a uniform guess" not in tables["table3"].note

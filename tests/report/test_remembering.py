@@ -10,7 +10,7 @@ import pytest
 from made import make_entries, make_results
 from scipy import stats
 
-from entity_transformers.report.metrics import summarise_models
+from entity_transformers.report.page import summarise_models
 from entity_transformers.report.remembering import (
     GAINS,
     Kept,

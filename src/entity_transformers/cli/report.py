@@ -33,7 +33,8 @@ def show_verdicts(study: STUDY) -> None:
     """Print the verdict on each claim of the paper; what a study that is not compared with it has
     found.
     """
-    from entity_transformers.report.claims import build_claims, write_headline
+    from entity_transformers.report.claims import build_claims
+    from entity_transformers.report.page import write_headline
     from entity_transformers.report.results import read_results
 
     results = read_results(*open_results(study))

@@ -11,36 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from entity_transformers.artifacts import (
-    RECORD,
-    atomic,
-    check,
-    list_digests,
-    read_arrays,
-    read_json,
-    read_record,
-    read_text,
-    read_tokenizer,
-    write_json,
-    write_text,
-    write_with,
-)
+from entity_transformers import artifacts
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Documents
 from entity_transformers.corpus.tokens import cut
-from entity_transformers.report import frame, metrics, page
-from entity_transformers.report.catalogue import build_sections
+from entity_transformers.report import frame, page, pictures
 from entity_transformers.report.figures import render_png
-from entity_transformers.report.pictures import (
-    Pictures,
-    gather_excerpts,
-    make_cloud,
-    name_entities,
-    take_example,
-    write_pictures,
-)
 from entity_transformers.report.results import read_results
-from entity_transformers.report.similarity import CLOUDS
+from entity_transformers.report.vectors import CLOUDS
 from entity_transformers.step import MANIFEST, ROWS, Run
 from entity_transformers.study.plan import Plan, folder
 from entity_transformers.tasks.similarity import across_rows
@@ -66,7 +44,7 @@ def collect(run: Run) -> None:
             if "curve.csv" in step.writes:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
-            record = read_record(home)
+            record = artifacts.read_record(home)
             record.pop("place", None)  # that of its name
             if step.phase not in ("corpus", "train"):
                 record.pop("files", None)
@@ -77,19 +55,19 @@ def collect(run: Run) -> None:
         if step.name == "similarity" and run.params.similarity.across:
             found += _compare_models(run.params)
         rows += found
-    write_text(
+    artifacts.write_text(
         output / "measures.csv", frame.render(frame.make(r for r in rows if "unit" not in r))
     )
     units = frame.make_units(row for row in rows if "unit" in row)
-    write_with(output / "units.parquet", lambda path: frame.write_units(units, path))
+    artifacts.write_with(output / "units.parquet", lambda path: frame.write_units(units, path))
     table = pd.DataFrame(curves, columns=None if curves else ["curve", "model", "seed"])
-    write_text(output / "curves.csv", table.to_csv(index=False, lineterminator="\n"))
-    pictures = write_pictures(_gather_pictures(run))
+    artifacts.write_text(output / "curves.csv", table.to_csv(index=False, lineterminator="\n"))
+    shown = pictures.write_pictures(_gather_pictures(run))
     how: Any = {"ensure_ascii": False, "separators": (",", ":"), "sort_keys": True}
-    write_text(output / "pictures.json", json.dumps(pictures, **how) + "\n")
-    manifest = make_manifest(records, list_digests(output, COMMITTED))
+    artifacts.write_text(output / "pictures.json", json.dumps(shown, **how) + "\n")
+    manifest = make_manifest(records, artifacts.list_digests(output, COMMITTED))
     about = {"study": run.params.name, "digest": plan.digest(run.step)}
-    write_json(output / MANIFEST, {**about, "values": plan.list_values(), **manifest})
+    artifacts.write_json(output / MANIFEST, {**about, "values": plan.list_values(), **manifest})
 
 
 def make_manifest(
@@ -104,15 +82,15 @@ def make_manifest(
         if found and all(one == found[0] for one in found):
             common[name] = found[0]
     runs = {
-        name: {key: value for key, value in record.items() if key not in common}
-        for name, record in records.items()
+        run: {name: value for name, value in record.items() if name not in common}
+        for run, record in records.items()
     }
     return {**common, "runs": runs, "files": dict(files)}
 
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a CSV file, without empty cells."""
-    for row in csv.DictReader(read_text(path).splitlines()):
+    for row in csv.DictReader(artifacts.read_text(path).splitlines()):
         yield {key: value for key, value in row.items() if value != ""}
 
 
@@ -125,21 +103,21 @@ def build(params: Any, results: Path) -> None:
     if other := next(find_other_values(params, results), ""):
         raise ValueError(f"{other}: put that back, or run the study again")
     gathered = read_results(params, results)
-    sections = build_sections(gathered)
+    sections = page.build_sections(gathered)
     home = results / "figures"
     home.mkdir(parents=True, exist_ok=True)
     images = {
         name: render_png(figure) for one in sections for name, (figure, _) in one.figures.items()
     }
     for name, image in images.items():
-        with atomic(home / f"{name}.png") as temporary:
+        with artifacts.atomic(home / f"{name}.png") as temporary:
             temporary.write_bytes(image)
     for file in home.glob("*.png"):
         if file.stem not in images:
             file.unlink()
-    write_json(results / "metrics.json", metrics.summarise_models(gathered))
-    write_text(results / "README.md", page.write_readme(gathered, sections))
-    write_text(results / "report.html", page.render(gathered, sections, images))
+    artifacts.write_json(results / "metrics.json", page.summarise_models(gathered))
+    artifacts.write_text(results / "README.md", page.write_readme(gathered, sections))
+    artifacts.write_text(results / "report.html", page.render(gathered, sections, images))
 
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:
@@ -156,7 +134,7 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
 
 
 def _read_manifest(results: Path) -> dict[str, Any]:
-    manifest = read_json(results / MANIFEST)
+    manifest = artifacts.read_json(results / MANIFEST)
     if not all(isinstance(manifest.get(key), dict) for key in ("files", "runs")):
         raise ValueError(
             f"{results / MANIFEST}: cut or damaged: bring it back, or run report again"
@@ -175,7 +153,7 @@ def _find_changed(params: Any, results: Path) -> Iterator[str]:
     for name, expected in manifest["files"].items():
         if not (results / name).is_file():
             yield f"{name}: missing"
-        elif list_digests(results, [name])[name] != expected:
+        elif artifacts.list_digests(results, [name])[name] != expected:
             yield f"{name}: changed after {MANIFEST} was written"
 
 
@@ -186,7 +164,7 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
     if not (results / MANIFEST).is_file():
         return
     now = Plan(params).list_values()
-    for key, made in read_json(results / MANIFEST).get("values", {}).items():
+    for key, made in artifacts.read_json(results / MANIFEST).get("values", {}).items():
         if now.get(key) != made:
             yield f"{key}: {now.get(key)!r} in the study, but {made!r} in {results / MANIFEST}"
 
@@ -194,10 +172,10 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:
     """Files that are not what is made of the others."""
     gathered = read_results(params, results)
-    text = page.write_readme(gathered, build_sections(gathered))
+    text = page.write_readme(gathered, page.build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
-        "README.md": (read_text, text),
-        "metrics.json": (read_json, metrics.summarise_models(gathered)),
+        "README.md": (artifacts.read_text, text),
+        "metrics.json": (artifacts.read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
         try:
@@ -212,30 +190,34 @@ def _find_damaged(params: Any, results: Path) -> Iterator[str]:
     """Files of runs that are not what their records say."""
     for run, record in _read_manifest(results)["runs"].items():
         home = Path(folder(params.name, *run.split("/")))
-        for name in record.get("files", {}) if (home / RECORD).is_file() else ():
+        for name in record.get("files", {}) if (home / artifacts.RECORD).is_file() else ():
             try:
-                check(home / name)
+                artifacts.check(home / name)
             except ValueError as error:
                 yield str(error)
 
 
-def _gather_pictures(run: Run) -> Pictures:
-    """The example, the excerpts, and the clouds whose vectors are there."""
-    params, vectors, clouds = run.params, _read_vectors(run.params), {}
+def _gather_pictures(run: Run) -> pictures.Pictures:
+    """The example, the excerpts, and the clouds whose vectors are there: of the paper's two models,
+    of their first seed that has any, head words in their document with entities given.
+    """
+    params, vectors, clouds = run.params, dict[str, tuple[str, Any]](), dict[str, Any]()
     corpus = Path(folder(params.name, "corpus"))
-    tokenizer = read_tokenizer(corpus / "tokenizer.json")
+    decode = artifacts.read_tokenizer(corpus / "tokenizer.json").decode
+    for role in ("proposed", "baseline"):
+        name, read = _find_mentions(params, role)
+        if read:
+            vectors[role] = name, (read[0][0]["context_on"], read[0][0]["entity"])
     if vectors:
         splits = [_read_split(corpus, split) for split in params.embeddings.splits]
-        names = [name for split in splits for name in name_entities(*split)]
+        names = [name for split in splits for name in pictures.name_entities(*split)]
         for figure, roles in CLOUDS.items():
             if set(roles) <= vectors.keys():
                 chosen = dict(vectors[role] for role in roles)
-                clouds[figure] = make_cloud(chosen, names, params.report.pictured_entities)
-    return Pictures(
-        example=take_example(*_read_split(corpus, "dev"), tokenizer.decode),
-        clouds={name: cloud for name, cloud in clouds.items() if cloud is not None},
-        excerpts=_read_excerpts(params, corpus, tokenizer.decode),
-    )
+                cloud = pictures.make_cloud(chosen, names, params.report.pictured_entities)
+                clouds |= {} if cloud is None else {figure: cloud}
+    example = pictures.take_example(*_read_split(corpus, "dev"), decode)
+    return pictures.Pictures(example, clouds, _read_excerpts(params, corpus, decode))
 
 
 def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | None:
@@ -250,19 +232,7 @@ def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | N
     documents, aligned = _read_split(corpus, split)
     kept = cut(aligned)
     named = {document.id: document for document in documents if document.id in kept.names}
-    return gather_excerpts(kept, [named[name] for name in kept.names], decode, runs)
-
-
-def _read_vectors(params: Any) -> dict[str, tuple[str, Any]]:
-    """By role the paper's two models, each with the vectors of its mentions (head words in their
-    document, entities given) and their entities, of its first seed that has any.
-    """
-    found = {}
-    for role in ("proposed", "baseline"):
-        name, read = _find_mentions(params, role)
-        if read:
-            found[role] = name, (read[0][0]["context_on"], read[0][0]["entity"])
-    return found
+    return pictures.gather_excerpts(kept, [named[name] for name in kept.names], decode, runs)
 
 
 def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
@@ -282,7 +252,7 @@ def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:
     """The arrays and facts of a model's seeds that have such a file."""
     files = [Path(folder(params.name, step, model, seed), name) for seed in params.study.seeds]
-    return [read_arrays(file) for file in files if file.is_file()]
+    return [artifacts.read_arrays(file) for file in files if file.is_file()]
 
 
 def _read_split(corpus: Path, split: str) -> tuple[Documents, AlignedCorpus]:

@@ -5,14 +5,13 @@ and the sentences that open the report.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, lambada, lm, ner, paper, perplexity, similarity
+from entity_transformers.report import intervals, paper, perplexity, vectors
 from entity_transformers.report.intervals import (
     ABSENT,
-    BUILT_IN,
     FAILS,
     HOLDS,
     INERT,
@@ -22,16 +21,16 @@ from entity_transformers.report.intervals import (
     OPEN,
     SMALLER,
     UNUSED,
-    Difference,
     Estimate,
-    Interval,
     Side,
+    loss,
 )
 from entity_transformers.report.results import (
     GENERATED,
     TRAIN_LOSS,
     Results,
     Transform,
+    has_entities,
     write_label,
 )
 from entity_transformers.report.table import Number, Table
@@ -46,10 +45,15 @@ VERDICTS = {
 Judged = tuple[str, str]
 """Status of a claim, and what was measured."""
 NOT_MEASURED: Judged = (ABSENT, "not measured")
-CLAIMS: list[tuple[str, str, str, Callable[[Results], Judged | None]]] = []
-"""In the paper's order: the step that measures it, the claim, where it stands, and its judge, which
-gives None where the claim does not apply.
-"""
+
+
+class Claim(NamedTuple):
+    """What the paper claims, the step that measures it, where it stands, and how it is judged."""
+
+    text: str
+    step: str
+    source: str
+    judge: Callable[[Results], Judged]
 
 
 def build_claims(results: Results) -> Table:
@@ -57,71 +61,50 @@ def build_claims(results: Results) -> Table:
     test, or one that is not compared with the paper.
     """
     compared = results.tests_a_model and results.paper
-    asked = [one for one in CLAIMS if compared and results.ran(one[0])]
-    judged = [(text, source, judge(results)) for _, text, source, judge in asked]
+    asked = [claim for claim in CLAIMS if compared and results.ran(claim.step)]
     return Table(
         name="claims",
         title="What holds and what does not",
         columns=("Claim of the paper", "Where", "Here", "Measured here"),
-        rows=tuple((text, source, *found) for text, source, found in judged if found),
+        rows=tuple((claim.text, claim.source, *claim.judge(results)) for claim in asked),
         measures="Each claim is judged by the numbers of this study alone.",
         note=(
             f"{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be computed."
             f" {SMALLER.capitalize()}: the sign is the paper's, but its effect lies outside the"
-            f" interval. {BUILT_IN.capitalize()}: the model's construction implies it."
-            f" {UNUSED.capitalize()}: what the memory is given changes less than {INERT} nats per"
-            " token."
+            f" interval. {UNUSED.capitalize()}: what the memory is given changes less than"
+            f" {INERT} nats per token."
         ),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Does entity information help? ``text`` says it with the numbers, ``short`` without."""
-
-    status: str
-    text: str
-    short: str
-
-
-def judge_entities(results: Results) -> Verdict:
-    """Entities help only if GPT2E beats the same weights unlabelled, shuffled labels and a GPT2 of
-    its size, beyond the interval.
+def judge_entities(results: Results) -> Judged:
+    """Does entity information help? Only if GPT2E beats the same weights unlabelled, shuffled
+    labels and a GPT2 of its size, beyond the interval; the differences stand in table controls.
     """
     split, ours = intervals.judged_split(results), results.proposed
-    found = intervals.compare_all(results, split)
-    if split is None or ours is None or not found:
+    found = intervals.compare_all(results)
+    if ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
-        return _say_verdict(ABSENT, f": {name} has no scores per document.")
+        return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
     own = [abs(one.found.value) for one in found if one.against == ours]
     if own and max(own) < INERT:
         less = f"differ by less than {INERT} nats per token on {split}."
-        return _say_verdict(UNUSED, f": entities on, off and shuffled {less}")
+        return UNUSED, f"{VERDICTS[UNUSED]}: entities on, off and shuffled {less}"
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
-    differences = tuple(one for one in found if one.against.name in needed)
-    unbeaten = [one for one in differences if not one.found.beats]
-    missing = _list(perplexity.list_missing_controls(results, differences))
-    where = f": on {split} {write_label(ours)}"
+    met = [one for one in found if one.against.name in needed]
+    unbeaten = [one for one in met if not one.found.beats]
+    missing = _list(perplexity.list_missing_controls(results, (one.against for one in met)))
+    where = f"on {split} {write_label(ours)}"
     if unbeaten:
         worse = any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
-        tail = f". Not run: {missing}." if missing else "."
-        return _say_verdict(FAILS if worse else OPEN, f"{where} does not beat ", unbeaten, tail)
+        status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
+        names = _list(write_label(one.against) for one in unbeaten)
+        return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
     if missing:
-        return _say_verdict(ABSENT, f": the controls {missing} were not run.")
-    return _say_verdict(HOLDS, f"{where} beats ", differences, ".")
-
-
-def _say_verdict(
-    status: str, text: str, differences: Sequence[Difference] = (), tail: str = ""
-) -> Verdict:
-    names = [write_label(one.against) for one in differences]
-    numbers = [
-        f"{name} (difference {_sign(one.found.value)} nats per token, {_bracket(one.found)})"
-        for name, one in zip(names, differences, strict=True)
-    ]
-    long, short = (f"{VERDICTS[status]}{text}{_list(one)}{tail}" for one in (numbers, names))
-    return Verdict(status, long, short)
+        return ABSENT, f"{VERDICTS[ABSENT]}: the controls {missing} were not run."
+    names = _list(write_label(one.against) for one in met)
+    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {names}."
 
 
 def _list(items: Iterable[str]) -> str:
@@ -133,16 +116,15 @@ def _sign(value: float) -> str:
     return str(Number(value, 4, signed=True))
 
 
-def _write(interval: Interval, scale: float = 1.0) -> str:
-    return f"[{_sign(scale * interval[0])}, {_sign(scale * interval[1])}]"
-
-
 def _bracket(found: Estimate, scale: float = 1.0) -> str:
     """The interval, and what it is over."""
     if found.interval is None:
         return "no interval"
+    low, high = (_sign(scale * bound) for bound in found.interval)
     seeds = f"{found.seeds} seeds" if found.seeds > 1 else "one seed"
-    return f"{LEVEL:.0%} interval {_write(found.interval, scale)}, {found.units:,} units, {seeds}"
+    if not found.units:
+        return f"{LEVEL:.0%} interval over {seeds} [{low}, {high}]"
+    return f"{LEVEL:.0%} interval [{low}, {high}], {found.units:,} units, {seeds}"
 
 
 def _weigh(found: Estimate, unit: str = "token") -> str:
@@ -167,44 +149,26 @@ def _compare_seeds(
     gap = intervals.compare_seeds(results, first, second, transform)
     if gap is None:
         return NOT_MEASURED
-    text = f"{_sign(gap.value)} {unit}"
-    if gap.interval is None:
-        return OPEN, f"{text} (one seed, so no interval)"
-    over = f"{LEVEL:.0%} interval over {gap.seeds} seeds {_write(gap.interval)}"
-    return intervals.judge(gap.interval, expected, printed), f"{text} ({over})"
+    how = _bracket(gap) if gap.interval else "one seed, so no interval"
+    status = intervals.judge(gap.interval, expected, printed)
+    return status, f"{_sign(gap.value)} {unit} ({how})"
 
 
-def claim(step: str, source: str, text: str) -> Callable[[Callable[..., Judged | None]], None]:
-    """Registers the judge of a claim."""
-    return lambda judge: CLAIMS.append((step, text, source, judge))
-
-
-@claim(
-    "perplexity", "abstract, section 6", "Coreference information makes a better language model."
-)
-def _entities_help(results: Results) -> Judged:
-    verdict = judge_entities(results)
-    return verdict.status, verdict.text
-
-
-@claim("perplexity", "section 6, table 2", "GPT2E and GPT2 are indistinguishable in perplexity.")
 def _perplexity(results: Results) -> Judged:
-    gap = intervals.compare_baseline(results)
-    if gap is None:
+    gap = intervals.compare_loss(results, results.baseline, "off")
+    if gap is None or results.proposed is None:
         return NOT_MEASURED
-    text = (
-        f"on {gap.split}, {write_label(gap.model)} minus {write_label(gap.against)}"
-        f" {_weigh(gap.found)}; indistinguishable would be within ±{MARGIN}"
-    )
-    return intervals.judge(gap.found.interval, 0), text
+    pair = f"{write_label(results.proposed)} minus {write_label(gap.against)}"
+    text = f"on {intervals.judged_split(results)}, {pair} {_weigh(gap.found)}"
+    status = intervals.judge(gap.found.interval, 0)
+    return status, f"{text}; indistinguishable would be within ±{MARGIN}"
 
 
-@claim("perplexity", "section 1", "Where no entity is present the language model is not hindered.")
 def _outside(results: Results) -> Judged:
     split = intervals.judged_split(results) or "test"
     if not perplexity.has_mentions(results, split):
         return NOT_MEASURED
-    on, off = (perplexity.at(split, given, class_="outside") for given in ("on", "off"))
+    on, off = (loss(split, given, class_="outside") for given in ("on", "off"))
     pair = (results.proposed, on), (results.baseline, off)
     status, text = _compare_seeds(results, *pair, -1, "nats per token outside mentions")
     gap = intervals.compare_seeds(results, *pair)
@@ -213,13 +177,8 @@ def _outside(results: Results) -> Judged:
     return status, text
 
 
-@claim(
-    "perplexity",
-    "table 2",
-    "Validation loss lies far below training loss (0.187 against 1.71 nats).",
-)
 def _validation(results: Results) -> Judged:
-    keys = TRAIN_LOSS, perplexity.at("dev", "on")
+    keys = TRAIN_LOSS, loss("dev", "on")
     train, dev = (results.statistic(results.proposed, key).mean for key in keys)
     if train is None or dev is None:
         return NOT_MEASURED
@@ -227,171 +186,135 @@ def _validation(results: Results) -> Judged:
     return HOLDS if dev < train / 2 else FAILS, f"{text} counted once"
 
 
-@claim("lm", "section 5", "Entity attention adds about 2% to the time of training.")
-def _time(results: Results) -> Judged | None:
-    """Two trainings are compared only where they ran on the same kind of device with as many
-    threads; the tested model must have entity attention.
-    """
-    ours, theirs = results.proposed, results.baseline
-    if ours is not None and not hasattr(ours.lm, "entity_gate"):
-        return None
-    if ours is None or theirs is None:
-        return NOT_MEASURED
-    own, other = (
-        lm.read_timing(results, model, "seconds_per_step").mean for model in (ours, theirs)
-    )
-    if own is None or not other:
-        return NOT_MEASURED
-    machines = lm.list_machines(results, ours, theirs)
-    if len(machines) > 1:
-        return ABSENT, "not measured: the trainings differ in device or threads"
-    text = f"{own / other - 1:+.1%} per step".replace("-", "−")
-    if any("cpu" in machine for machine in machines):
-        said = f"not measured: {text} on a processor; the paper's is of GPT2-small on a GPU"
-        return ABSENT, said
-    return HOLDS if 0.99 < own / other < 1.03 else FAILS, text
-
-
-@claim("lambada", "section 5, table 3", "GPT2E has the lower perplexity on LAMBADA.")
 def _lambada(results: Results) -> Judged:
     ours, theirs = results.proposed, results.baseline
-    key, unit = lambada.at("perplexity"), "nats per token of the passage"
-    word = intervals.compare(results, (ours, lambada.LAST_WORD), (theirs, lambada.LAST_WORD))
+    key, unit = perplexity.lambada_key("perplexity"), "nats per token of the passage"
+    word = intervals.compare(results, (ours, perplexity.LAST_WORD), (theirs, perplexity.LAST_WORD))
     status, text = _compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
     if word is not None:
         printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
         status = intervals.judge(word.interval, -1, printed)
         text = f"last word {_weigh(word, 'passage')}; {text}"
-    if (guess := lambada.say_guess(results, results.pair)) and text != "not measured":
-        text += f". {guess}"
     if results.passages == GENERATED:
         return ABSENT, f"not measured: these passages are generated; there {text}"
     return status, text
 
 
-@claim(
-    "similarity",
-    "section 5, table 4",
-    "Similarity between mentions (words without context) is the same with and without entities.",
-)
-def _contextless(results: Results) -> Judged:
-    gaps = []
-    for group in paper.TABLE4_TAGS:
-        on, off = (
-            (results.proposed, similarity.at(group, "words", given, "mention_similarity"))
-            for given in ("on", "off")
-        )
-        gaps += [abs(gap) for gap in intervals.pair_seeds(results, on, off)]
-    if not gaps:
-        return NOT_MEASURED
-    text = f"largest gap {max(gaps):.5f}"
-    if getattr(results.proposed and results.proposed.lm, "entity_values", "") == "hidden":
-        return BUILT_IN, f"{text}; it cannot differ, because a word alone attends to one key only"
-    return HOLDS if max(gaps) < 5e-5 else FAILS, text
-
-
-SIMILARITY = {
-    "Mentions that are nouns are more alike in GPT2E.": ("nouns", "mention", "GPT2", 1),
-    "Mentions that are pronouns are more alike in GPT2E.": ("pronouns", "mention", "GPT2", 1),
-    "Entities bring nouns closer to their entity's vector.": ("nouns", "entity", "off", 1),
-    "Entities take pronouns away from their entity's vector.": ("pronouns", "entity", "off", -1),
-}
-"""The proposed model with entities, against itself without or the baseline."""
-
-
-def _similarity(group: str, of: str, against: str, expected: int) -> Callable[..., Judged]:
+def _similarity(group: str, of: str, expected: int, against: str) -> Callable[[Results], Judged]:
+    """The model under test with entities against itself without ("off") or the baseline."""
     measure = f"{of}_similarity"
     off, on, gpt2 = paper.TABLE4[group, measure]
 
-    def judged(results: Results) -> Judged:
-        other, printed = (
-            (results.proposed, on - off) if against == "off" else (results.baseline, on - gpt2)
-        )
-        keys = (similarity.at(group, "words", given, measure) for given in ("on", "off"))
+    def judge(results: Results) -> Judged:
+        itself = against == "off"
+        other, printed = (results.proposed, off) if itself else (results.baseline, gpt2)
+        keys = (vectors.similarity_key(group, "words", given, measure) for given in ("on", "off"))
         ours, theirs = zip((results.proposed, other), keys, strict=True)
-        return _compare_seeds(results, ours, theirs, expected, "cosine", printed=printed)
+        return _compare_seeds(results, ours, theirs, expected, "cosine", printed=on - printed)
 
-    return judged
-
-
-for _text, _compared in SIMILARITY.items():
-    claim("similarity", "section 5, table 4", _text)(_similarity(*_compared))
+    return judge
 
 
-@claim(
-    "ner",
-    "section 5, table 5",
-    "GPT2E's word vectors give a better named entity recogniser (+3 points F1).",
-)
 def _ner(results: Results) -> Judged:
     ours, theirs = (paper.TABLE5[model, paper.OVERALL].f1 for model in ("gpt2e", "gpt2"))
-    found = intervals.compare(results, (results.proposed, ner.F1), (results.baseline, ner.F1))
+    found = intervals.compare(
+        results, (results.proposed, vectors.F1), (results.baseline, vectors.F1)
+    )
     if found is None:
         return NOT_MEASURED
     text = f"{_sign(100 * found.value)} points of micro-F1, strict spans"
     return intervals.judge(found.interval, 1, ours - theirs), f"{text}, {_bracket(found, 100)}"
 
 
-def write_headline(results: Results) -> tuple[str, ...]:
-    """The sentences that open the report, each made from the numbers: perplexity, the verdict on
-    entities, and what the sections say.
-    """
-    from entity_transformers.report.catalogue import list_parts
+IN_TABLE4 = {
+    "Mentions that are nouns are more alike in GPT2E.": ("nouns", "mention", 1, "GPT2"),
+    "Mentions that are pronouns are more alike in GPT2E.": ("pronouns", "mention", 1, "GPT2"),
+    "Entities bring nouns closer to their entity's vector.": ("nouns", "entity", 1, "off"),
+    "Entities take pronouns away from their entity's vector.": ("pronouns", "entity", -1, "off"),
+}
+CLAIMS = (
+    Claim(
+        "Coreference information makes a better language model.",
+        "perplexity",
+        "abstract, section 6",
+        judge_entities,
+    ),
+    Claim(
+        "GPT2E and GPT2 are indistinguishable in perplexity.",
+        "perplexity",
+        "section 6, table 2",
+        _perplexity,
+    ),
+    Claim(
+        "Where no entity is present the language model is not hindered.",
+        "perplexity",
+        "section 1",
+        _outside,
+    ),
+    Claim(
+        "Validation loss lies far below training loss (0.187 against 1.71 nats).",
+        "perplexity",
+        "table 2",
+        _validation,
+    ),
+    Claim("GPT2E has the lower perplexity on LAMBADA.", "lambada", "section 5, table 3", _lambada),
+    *(
+        Claim(text, "similarity", "section 5, table 4", _similarity(*how))
+        for text, how in IN_TABLE4.items()
+    ),
+    Claim(
+        "GPT2E's word vectors give a better named entity recogniser (+3 points F1).",
+        "ner",
+        "section 5, table 5",
+        _ner,
+    ),
+)
 
-    said = [sentence for part in list_parts(results) for sentence in part.say(results)]
-    judged = results.tests_a_model and (intervals.judged_split(results) or not said)
-    sentences = (
-        _say_counting(results),
-        _say_perplexity(results),
-        judge_entities(results).short if judged else "",
-        *said,
-    )
-    return tuple(filter(None, sentences)) or ("Nothing has been measured yet.",)
 
-
-def _rank(results: Results) -> list[tuple[ModelEntry, float]]:
-    """The models with their perplexities without entities, lowest first."""
-    key = perplexity.at(intervals.judged_split(results) or "", "off", "perplexity")
-    means = ((model, results.statistic(model, key).mean) for model in results.trained)
-    return sorted(((m, mean) for m, mean in means if mean is not None), key=lambda one: one[1])
-
-
-def _say_perplexity(results: Results) -> str:
+def say_perplexity(results: Results) -> str:
     """Of the models that the paper compares; of a study without a model under test, from the lowest
     to the highest.
     """
     split = intervals.judged_split(results)
+
+    def read(model: ModelEntry, given: str) -> float | None:
+        return results.statistic(model, loss(split or "", given, "perplexity")).mean
+
     if not results.tests_a_model:
-        said = [f"{write_label(model)} {mean:.2f}" for model, mean in _rank(results)]
-        ends = " to ".join(dict.fromkeys((said[0], said[-1]))) if said else ""
-        return f"Perplexity per token on {split}: {ends}." if ends else ""
+        means = {model: read(model, "off") for model in results.trained}
+        known = {model: mean for model, mean in means.items() if mean is not None}
+        order = sorted(known, key=known.__getitem__)
+        ends = dict.fromkeys((*order[:1], *order[-1:]))
+        named = " to ".join(f"{write_label(model)} {known[model]:.2f}" for model in ends)
+        return f"Perplexity per token on {split}: {named}." if named else ""
     said = []
     for model in results.pair if split else ():
-        keys = (perplexity.at(split or "", given, "perplexity") for given in ("on", "off"))
-        on, off = (results.statistic(model, key).mean for key in keys)
+        on, off = read(model, "on"), read(model, "off")
         if on is not None and model.can({"entities"}):
             without = "" if off is None else f" and {off:.2f} without"
             said.append(f"{write_label(model)} {on:.2f} with entities{without}")
         elif off is not None:
             said.append(f"{write_label(model)} {off:.2f}")
-    gap = intervals.compare_baseline(results)
+    gap = intervals.compare_loss(results, results.baseline, "off")
     tail = "" if gap is None else f" The difference is {_weigh(gap.found)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 
-def _say_counting(results: Results) -> str:
-    """Whether the best model that learns beats the best that counts; "" in a study without one."""
-    ranked, split = _rank(results), intervals.judged_split(results)
-    counts = [mean for model, mean in ranked if model.kind.era == "counts"]
-    learnt = [(model, mean) for model, mean in ranked if model.kind.era != "counts"]
-    if not counts or not learnt:
+def say_counting(results: Results) -> str:
+    """Which models that learn predict the text no better than counting n-grams; "" if none."""
+    split = intervals.judged_split(results) or ""
+    counted: list[float] = []
+    learnt: list[tuple[float, str]] = []
+    for model in results.trained:
+        given = "on" if has_entities(model) else "off"
+        mean = results.statistic(model, loss(split, given, "perplexity")).mean
+        if mean is not None and model.kind.era == "counts":
+            counted.append(mean)
+        elif mean is not None:
+            learnt.append((mean, write_label(model)))
+    worse = [
+        f"{label}'s {mean:.2f}" for mean, label in sorted(learnt) if mean > min(counted or [mean])
+    ]
+    if not worse:
         return ""
-    model, best = learnt[0]
-    below, than = (
-        ("below", "not learnt what") if counts[0] < best else ("above", "learnt more than")
-    )
-    return (
-        f"Counting n-grams has a perplexity of {counts[0]:.2f} on {split}, {below}"
-        f" {write_label(model)}'s {best:.2f}, the best of the models that learn: they have {than}"
-        " counting finds."
-    )
+    return f"Counting n-grams has a perplexity of {min(counted):.2f} on {split}: below {', '.join(worse)}."

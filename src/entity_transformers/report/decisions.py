@@ -21,7 +21,7 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import MISSING, Cell, Number
+from entity_transformers.report.table import Number
 
 DECISIONS, SETLM = "decisions", "setlm"
 PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
@@ -33,18 +33,15 @@ def _part(part: str, heading: str, measure: str = "loss", digits: int = 4) -> Me
     return Measure(heading, measure, digits, place={"part": part})
 
 
-def _against(heading: str, part: str, ours: str = "") -> Measure:
-    """Nats per token of the row's part, or of ``ours``, minus those of another part; a dash for the
+def _against(heading: str, less: str, **ours: str) -> Measure:
+    """Nats per token of the row's part, or of another one, minus those ``less``; a dash for the
     model alone.
     """
 
-    def cell(results: Results, row: Place) -> Cell:
-        if row["model"] is None or row.get("part") == PLAIN:
-            return MISSING
-        own = {**row, "measure": "loss"} | ({"part": ours} if ours else {})
-        return subtract(results, own, {**own, "part": part, "group": ""})
+    def other(_: Results, place: Place) -> Place | None:
+        return None if place["part"] == PLAIN else {"part": less, "group": ""}
 
-    return Measure(heading, cell=cell)
+    return Measure(heading, "loss", place=ours, against=other)
 
 
 def list_groups(results: Results) -> dict[str, str]:
@@ -59,11 +56,7 @@ def _summed_out(results: Results) -> Iterator[Measure]:
         yield Measure(f"Words, decisions summed out ({name})", "loss", 4, place=place)
 
 
-def _splits(results: Results, place: Place) -> Iterator[Line]:
-    yield (), {"split": results.split(place["step"])}
-
-
-SPLIT = Axis((), _splits)
+SPLIT = Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
 COSTS = Pivot(
     name="decisions",
     title="Entity decisions, by part",
@@ -101,10 +94,6 @@ def _estimates(results: Results, _: Place) -> Iterator[Line]:
         yield (name, "as the paper prints it"), {"model": None, "part": name}
 
 
-def _printed(_: Results, place: Place) -> Cell:
-    return Number(paper.WORD_PERPLEXITIES.get(place["part"]), 2)
-
-
 WORDS = Pivot(
     name="decisions_words",
     title="Perplexity per word with entity decisions",
@@ -117,7 +106,7 @@ WORDS = Pivot(
         Measure("Groups that count", "effective_groups", 1, shows="plain"),
         _against("Against the model alone", PLAIN),
         _against("Against a learnt vector", SHIFT),
-        Measure("Paper PPL per word", cell=_printed),
+        Measure("Paper PPL per word", cell=lambda _, row: paper.WORD_PERPLEXITIES.get(row["part"])),
     ),
     measures=(
         "Do entity decisions make words likelier if they are not given? Only the words are"
@@ -187,8 +176,8 @@ TOKENS = Pivot(
         _part(PLAIN, "Words, no decisions"),
         _part(SHIFT, "A learnt vector added"),
         _part(ALONE, "Words, nobody tells"),
-        _against("Against the model alone", PLAIN, ALONE),
-        _against("Against a learnt vector", SHIFT, ALONE),
+        _against("Against the model alone", PLAIN, part=ALONE),
+        _against("Against a learnt vector", SHIFT, part=ALONE),
         _part(TOLD, "Words, told the decisions"),
         _part("decisions", "Decisions"),
         _part(PLAIN, "PPL per word, no decisions", "perplexity_word", 2),

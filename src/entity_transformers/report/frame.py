@@ -139,6 +139,11 @@ class Frame:
         values = found[column].unique() if column in found else ()
         return tuple(str(value) for value in values if value != "")
 
+    def list_places(self, step: str, measure: str) -> list[dict[str, str]]:
+        """The split and further columns of each number of that name, as the file has them."""
+        keys = [key for key in self._index if (key.step, key.measure) == (step, measure)]
+        return [{"split": key.split, **dict(key.about)} for key in keys]
+
     def runs(self, key: Key) -> Mapping[tuple[str, int | None], Cell]:
         """The number of each (model, seed) for what ``key`` names; empty where it is missing."""
         return self._index.get(key, {})

@@ -25,7 +25,7 @@ LEVEL = 0.95
 BOOTSTRAP_SEED = 1
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
 HOLDS, FAILS, OPEN, ABSENT = "holds", "contradicted", "not shown", "not measured"
-SMALLER, UNUSED, BUILT_IN = "smaller than printed", "inert", "by construction"
+SMALLER, UNUSED = "smaller than printed", "inert"
 BOOTSTRAPPED = 20
 """Units from which on they are resampled."""
 INTERVAL = (
@@ -286,22 +286,9 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
     return OPEN if low <= 0 <= high else HOLDS
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Loss of ``model`` minus that of ``against``, in nats per token, under conditions "on", "off"
-    or "shuffled": which entities were given.
-    """
-
-    split: str
-    model: ModelEntry
-    against: ModelEntry
-    against_condition: str
-    found: Estimate
-
-
-def loss(split: str, entities: str) -> Key:
-    """The loss of a split with these entities given."""
-    return at("perplexity", "loss", split, entities=entities)
+def loss(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
+    """The loss (or another score) of a split or its part with these entities given."""
+    return at("perplexity", measure, split, entities=entities, **part)
 
 
 def judged_split(results: Results) -> str | None:
@@ -312,40 +299,39 @@ def judged_split(results: Results) -> str | None:
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
-def compare_baseline(results: Results) -> Difference | None:
-    """The model under test with entities against the baseline, on the split that claims are judged
-    on.
+class Difference(NamedTuple):
+    """Loss of the model under test with entities minus that of ``against``, given entities "on",
+    "off" or "shuffled", in nats per token of the split that claims are judged on.
     """
-    return _compare_loss(results, judged_split(results), results.baseline, "off")
+
+    against: ModelEntry
+    given: str
+    found: Estimate
 
 
-def _compare_loss(
-    results: Results, split: str | None, against: ModelEntry | None, condition: str
-) -> Difference | None:
-    ours = results.proposed
-    if split is None or ours is None or against is None:
-        return None
-    found = compare(results, (ours, loss(split, "on")), (against, loss(split, condition)))
-    return None if found is None else Difference(split, ours, against, condition, found)
+def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Difference | None:
+    """The model under test against another one; None where one was not scored."""
+    split = judged_split(results) or ""
+    sides = (results.proposed, loss(split, "on")), (against, loss(split, given))
+    found = compare(results, *sides)
+    return None if found is None or against is None else Difference(against, given, found)
 
 
-def compare_all(results: Results, split: str | None) -> tuple[Difference, ...]:
+def compare_all(results: Results) -> tuple[Difference, ...]:
     """The model under test with entities against the baseline, against itself without entities and
     with shuffled ids if it reads any, against every control in the condition, entities on or off,
     in which its loss is lower.
     """
-    ours = results.proposed
+    ours, split = results.proposed, judged_split(results) or ""
     pairs = [(results.baseline, "off")]
     if ours is not None and has_entities(ours):
         pairs += [(ours, "off"), (ours, "shuffled")]
     for model in results.controls:
-        means = {
-            given: results.statistic(model, loss(split or "", given)).mean
-            for given in (("on", "off") if has_entities(model) else ("off",))
-        }
-        known = {given: mean for given, mean in means.items() if mean is not None}
+        given = ("on", "off") if has_entities(model) else ("off",)
+        means = {one: results.statistic(model, loss(split, one)).mean for one in given}
+        known = {one: mean for one, mean in means.items() if mean is not None}
         pairs.append((model, min(known, key=known.__getitem__, default="off")))
-    found = [_compare_loss(results, split, against, given) for against, given in pairs]
+    found = (compare_loss(results, *pair) for pair in pairs)
     return tuple(one for one in found if one is not None)
 
 
@@ -365,7 +351,7 @@ class Pair(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Of the difference, over examples."""
+        """Of the difference, over examples: that of a multinomial."""
         return ((self.first + self.second) / self.examples - self.difference**2) / self.examples
 
 
@@ -374,7 +360,7 @@ def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
     ``only_second``.
     """
     first = results.by_seed(model, key)
-    second = results.by_seed(model, at(key.step, "only_second", key.split, **dict(key.about)))
+    second = results.by_seed(model, replace(key, measure="only_second"))
     count = round(results.count(model, key) or 0)
     return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
 
@@ -387,17 +373,14 @@ def mcnemar(pair: Pair) -> float:
     return float(stats.binomtest(min(pair[:2]), tosses).pvalue) if tosses else 1.0
 
 
-def average_pairs(tasks: Sequence[Sequence[Pair]]) -> Number:
-    """Of the same two on several tasks, on each a pair for each seed: the mean difference over
-    tasks and seeds, with an interval over examples and seeds. The variance over examples is that of
-    a multinomial, the mean of the seeds'.
+def average_pairs(pairs: Sequence[Pair]) -> Number:
+    """The mean difference of the pairs of several seeds, with an interval over examples (their mean
+    variance) and seeds.
     """
-    gaps = [fmean(pair.difference for pair in of_seed) for of_seed in zip(*tasks, strict=True)]
-    examples = min(pair.examples for pairs in tasks for pair in pairs)
+    gaps, examples = [pair.difference for pair in pairs], min(pair.examples for pair in pairs)
     interval: Interval | None = None
     if examples > 1:
-        variances = [fmean(pair.variance for pair in pairs) for pairs in tasks]
-        over_examples = Variance(math.fsum(variances) / len(tasks) ** 2, examples - 1)
+        over_examples = Variance(fmean(pair.variance for pair in pairs), examples - 1)
         interval, _ = combine(fmean(gaps), over_examples, seed_variance(gaps))
     return Estimate(fmean(gaps), interval, None, 0, len(gaps)).number(1, percent=True)
 
@@ -406,9 +389,8 @@ QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 def share_interval(right: float, examples: int) -> Interval:
-    """The interval of a share over examples, by Wilson (1927): that of a bootstrap in all but small
-    numbers, and not empty where none or all are right. ``right`` examples of so many, or the mean
-    of it over seeds.
+    """The interval of a share over examples, by Wilson (1927), which is not empty where none or all
+    are right; ``right`` examples of so many, or the mean of it over seeds.
     """
     square = QUANTILE**2
     share = min(1.0, max(0.0, right / examples))

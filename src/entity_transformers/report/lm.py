@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -12,10 +9,8 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
 from entity_transformers.report.figures import Line, Panel, choose_colours, choose_marks, draw_lines
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, models
-from entity_transformers.report.pivot import Line as Row
+from entity_transformers.report.pivot import Measure, Part, Pivot, Place, key_of, models
 from entity_transformers.report.results import (
-    TRAIN_LOSS,
     Results,
     Statistic,
     has_entities,
@@ -23,13 +18,11 @@ from entity_transformers.report.results import (
     summarise,
     write_label,
 )
-from entity_transformers.report.table import MISSING, Cell, Number, show
+from entity_transformers.report.table import MISSING, Cell
 
 STEP = "lm"
 FEWEST = 3
 """Kinds of models from which on a study compares systems."""
-SHARES = (0.25, 0.5, 1.0)
-"""Of the training time of the fastest system."""
 OBJECTIVES = {
     "causal": "nats per next token",
     "mixture": "nats per next token, of the mixture with what the pointer copies",
@@ -80,14 +73,6 @@ def count_seconds(results: Results, model: ModelEntry) -> Statistic:
     return summarise(seconds + before.get(seed, 0) for seed, seconds in whole.items())
 
 
-def list_machines(results: Results, *entries: ModelEntry) -> frozenset[tuple[str, ...]]:
-    """The machines (device, threads) that these models were trained on."""
-    rows = results.frame.find(STEP, measure="seconds_per_step")
-    rows = rows[rows["model"].isin([entry.name for entry in entries])]
-    names = [name for name in ("device", "threads") if name in rows]
-    return frozenset(tuple(row) for row in rows[names].astype(str).itertuples(index=False))
-
-
 def explain_missing(results: Results) -> str:
     """Which models have no perplexity or no loss of training, as sentences; "" where all have."""
     others = list_objectives(results)
@@ -98,7 +83,9 @@ def explain_missing(results: Results) -> str:
         elif model.name in others:
             apart.append(write_label(model))
     text = f" No perplexity: {', '.join(none)} do not predict the next token." if none else ""
-    return f"{text} Losses of training in table objectives: {', '.join(apart)}." if apart else text
+    if apart:
+        text += f" No loss of training: {', '.join(apart)} are trained on another objective."
+    return text
 
 
 def list_objectives(results: Results) -> dict[str, str]:
@@ -109,10 +96,10 @@ def list_objectives(results: Results) -> dict[str, str]:
 
 
 def _timed(heading: str, measure: str, digits: int) -> Measure:
-    def read(results: Results, place: Place) -> Statistic:
+    def cell(results: Results, place: Place) -> Statistic:
         return read_timing(results, place["model"], measure)
 
-    return Measure(heading, digits=digits, read=read)
+    return Measure(heading, digits=digits, cell=cell)
 
 
 def _labels(_: Results, place: Place) -> Cell:
@@ -168,90 +155,6 @@ def describe_others(results: Results) -> str:
 
     about = {label: describe_weights(value) for value, label in reversed(found.items())}
     return "".join(f" {label} starts from {text}." for label, text in about.items() if text)
-
-
-def _others(results: Results, _: Place) -> Iterator[Row]:
-    found = list_objectives(results)
-    for model in results.measured(STEP):
-        if name := found.get(model.name):
-            yield (write_label(model), OBJECTIVES[name]), {"model": model, "objective": name}
-
-
-OTHERS = Pivot(
-    name="objectives",
-    title="Losses of other objectives than the next token",
-    step=STEP,
-    rows=(Axis(("Model", "Objective"), _others),),
-    columns=(
-        Measure("Train", "objective_loss", 4, place={"split": "train"}),
-        Measure("Dev", "objective_loss", 4, place={"split": "dev", "entities": "on"}),
-        Measure("Best dev", "objective_best_loss", 4, place={"split": "dev"}),
-    ),
-    measures="What the models were trained on that are not trained to predict the next token.",
-    note=(
-        "On dev the same tokens are hidden at every validation. Compare these losses neither with"
-        " nats per next token nor between objectives."
-    ),
-)
-
-
-def list_timed(results: Results) -> dict[ModelEntry, float]:
-    """The systems whose training loss is nats per next token and began with random weights, and the
-    seconds of their training steps; none if fewer than two can be compared.
-    """
-    timed = {}
-    for model in list_systems(results):
-        second = read_timing(results, model, "seconds_per_step").mean
-        comparable = model.can({"causal"}) and model.initial_weights is None
-        if second and comparable and results.statistic(model, TRAIN_LOSS).mean is not None:
-            timed[model] = second * (results.statistic(model, at(STEP, "steps")).mean or 0)
-    return timed if len(timed) > 1 else {}
-
-
-def _list_rows(results: Results, _: Place) -> Iterator[Row]:
-    for model, seconds in list_timed(results).items():
-        yield (write_label(model),), {"model": model, "seconds": seconds}
-
-
-def read_loss_at(results: Results, place: Place) -> Number:
-    """Training loss of the last point of a model's curve, the mean of the steps since the one
-    before, that it has reached after so many seconds.
-    """
-    of_step, losses = read_seconds(results, place["model"], "seconds_per_step"), []
-    for seed, curve in results.curve(place["model"], "train_loss").items():
-        # a rounding of the seconds must not leave out the last point of the fastest
-        reached = curve.index * of_step.get(seed, np.inf) <= place["seconds"] * (1 + 1e-6)
-        losses += curve[reached].tail(1).tolist()
-    return show(summarise(losses), 3)
-
-
-def _shares(results: Results) -> Iterator[Measure]:
-    """The loss after shares of the fastest system's seconds."""
-    least = min(list_timed(results).values(), default=0.0)
-    for seconds in (share * least for share in SHARES):
-        heading = f"Loss after {seconds:,.0f} s"
-        yield Measure(heading, cell=read_loss_at, place={"seconds": seconds})
-
-
-EQUAL_TIME = Pivot(
-    name="equal_time",
-    title="At equal training time",
-    step=STEP,
-    rows=(Axis(("System",), _list_rows),),
-    columns=(
-        _timed("s / step", "seconds_per_step", 3),
-        Measure("Seconds", digits=0, cell=lambda _, place: place["seconds"]),
-        _shares,
-        Measure("Loss at its end", cell=read_loss_at),
-    ),
-    measures="Training loss after as many seconds of training steps, validations left out.",
-    note=lambda results: (
-        "Nats per token of the training text, dropout on. All follow their own schedule: a slower"
-        " system is read before its learning rate has fallen."
-        + " Seconds were measured on different machines."
-        * (len(list_machines(results, *list_timed(results))) > 1)
-    ),
-)
 
 
 def read_line(results: Results, model: ModelEntry, column: str, half: bool = False) -> Line | None:
@@ -311,7 +214,7 @@ PARTS = (
     Part(
         STEP,
         "The models",
-        (MODELS, OTHERS, EQUAL_TIME),
+        (MODELS,),
         {"figure2": draw_training, "figure3": draw_validation},
     ),
 )

@@ -1,5 +1,6 @@
-"""Where a memory pays: the loss by kind of token, of models that are read with and without labels
-and with caches around them (step mentions), and with room for few entities (step capacity).
+"""What memories carry and where they pay: synthetic recall, between two bounds; the loss by kind of
+token, of models that are read with and without labels and with caches around them (step mentions),
+and with room for few entities (step capacity).
 
 A side is the place (`report.pivot`) of a model as it was read: its ``labels``, the ``size`` of the
 cache around it (0: none), and the ``rows`` of step capacity: how many entities there is room for.
@@ -7,19 +8,152 @@ cache around it (0: none), and the ``rows`` of step capacity: how many entities 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.figures import INK, PALETTE, Line, Panel, choose_colours, draw_lines
+from entity_transformers.kinds import KINDS, ModelEntry
+from entity_transformers.report.figures import (
+    BASELINE,
+    INK,
+    PALETTE,
+    PROPOSED,
+    Bar,
+    Line,
+    Panel,
+    Rows,
+    choose_colours,
+    draw_intervals,
+    draw_lines,
+)
+from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import name_difference, pair_seeds
-from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, key_of, subtract
+from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, side, subtract
 from entity_transformers.report.pivot import Line as Row
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import MISSING, Cell, Number
+
+RECALL, LATER = "recall", "later"
+ALL, CHANCE = at(RECALL, "accuracy", distance=LATER), at(RECALL, "chance")
+
+
+def describe(entry: Mapping[str, Any]) -> str:
+    """What the table calls an entry of recall.models: what its memory is read for, and whether the
+    gradient reaches it.
+    """
+    kind = KINDS[entry["kind"]]
+    if "entities" not in kind.can:
+        if entry.get("reads") == "document":
+            return f"{kind.label} that sees the whole document"
+        return kind.label if "state" in kind.can else f"{kind.label} (no memory)"
+    papers = entry.get("entity_values", "hidden") == "hidden"
+    read = f"{kind.label}: keys{'' if papers else ' and values'} from E"
+    if entry.get("memory_gradient_windows", 0):
+        return f"{read}, gradient through the memory"
+    return f"{read}, memory detached{' (the paper)' if papers else ''}"
+
+
+def read_numbers(results: Results, model: str, key: Key) -> list[float]:
+    """One per seed."""
+    cells = results.frame.runs(key).items()
+    return [cell.value for (name, _), cell in cells if name == model and cell.value is not None]
+
+
+def list_trained(results: Results) -> dict[str, str]:
+    """What was trained and what the table calls it, with the entry's name if two are alike."""
+    there = {model for model, _ in results.frame.runs(ALL)}
+    texts = {name: describe(entry) for name, entry in results.recall.items()}
+    alike = [text for text in texts.values() if list(texts.values()).count(text) > 1]
+    named = {name: f"{text} ({name})" if text in alike else text for name, text in texts.items()}
+    return {name: text for name, text in named.items() if name in there}
+
+
+def carried(results: Results, model: str) -> tuple[int, int]:
+    """Runs whose accuracy in later windows is more than half way from chance to all right, and all
+    runs.
+    """
+    later, chance = (read_numbers(results, model, key) for key in (ALL, CHANCE))
+    halves = [one > (1 + guess) / 2 for one, guess in zip(later, chance, strict=True)]
+    return sum(halves), len(halves)
+
+
+def _entries(results: Results, _: Place) -> Iterator[Row]:
+    labels = list_trained(results)
+    for name, label in labels.items():
+        yield (label,), {"entry": name}
+    if labels:
+        chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
+        yield ("chance",), {"chance": chance}
+
+
+def _accuracies(results: Results) -> Iterator[Measure]:
+    """By distance, and all later windows."""
+
+    def show(heading: str, key: Key) -> Measure:
+        def cell(results: Results, row: Place) -> Statistic | float:
+            return row.get("chance") or summarise(read_numbers(results, row["entry"], key))
+
+        return Measure(heading, cell=cell)
+
+    headings = {"0": "Same window", "1": "1 window later"}
+    distances = results.frame.distinct("distance", RECALL, measure="accuracy")
+    for distance in sorted(set(distances) - {LATER}, key=int):
+        heading = headings.get(distance, f"{distance} windows later")
+        yield show(heading, at(RECALL, "accuracy", distance=distance))
+    yield show("All later windows", ALL)
+
+
+def _carried(results: Results, row: Place) -> str:
+    return "{} of {} seeds".format(*carried(results, row["entry"])) if "entry" in row else MISSING
+
+
+def _say_recall(results: Results) -> str:
+    first = next(iter(list_trained(results)))
+    documents, entities, windows, window = (
+        int(read_numbers(results, first, at(RECALL, measure))[0])
+        for measure in ("documents", "entities", "windows", "window")
+    )
+    questions = next(iter(results.frame.runs(ALL).values())).count
+    return (
+        f"Every row read {documents:,} documents of {entities} entities and {windows} windows of"
+        f" {window} tokens; {questions:,} questions in later windows. Carried: more than half way"
+        " from chance to all right."
+    )
+
+
+RECALLED = Pivot(
+    name="recall",
+    title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
+    step=RECALL,
+    rows=(Axis(("Reading and learning",), _entries),),
+    columns=(_accuracies, Measure("Carried", cell=_carried)),
+    measures=(
+        "The share of right answers about facts that the first window of a generated document"
+        " states, and that later windows see only through the memory."
+    ),
+    note=_say_recall,
+    marked=lambda results, row: "entry" in row and len({*carried(results, row["entry"])}) == 1,
+)
+
+
+def draw_recall(results: Results) -> Figure | None:
+    """Synthetic recall: the share of facts answered beyond the window that stated them, the mean
+    over seeds from the lowest to the highest; dotted: chance.
+    """
+    labels, bars = list_trained(results), list[Bar]()
+    if not any(carried(results, name)[0] for name in labels):
+        return None  # a picture of chance
+    for name, label in labels.items():
+        entry, shares = results.recall[name], read_numbers(results, name, ALL)
+        memory = PROPOSED if entry.get("memory_gradient_windows", 0) else BASELINE
+        number = Number(fmean(shares), low=min(shares), high=max(shares))
+        bars.append(Bar(label, number, memory if "entities" in KINDS[entry["kind"]].can else INK))
+    chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
+    return draw_intervals([Rows("", bars, chance)], "Facts recalled beyond the window")
+
 
 FAR = "far"
 GROUPS = {
@@ -42,87 +176,76 @@ def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> 
     entities among them, else by model, labels and cache.
     """
     rows, measured = results.frame.find(step, measure="loss"), results.measured(step)
-    names = ["labels", "size", *(["rows"] if step == "capacity" else [])]
+    bounded = ("rows",) if step == "capacity" else ()
     about = {"step": step, "split": results.split(step)}
-    sides: list[dict[str, Any]] = [
-        {**about, "model": one}
-        | {name: value if name == "labels" else int(value) for name, value in read.items()}
-        for one in measured
-        for read in rows[rows["model"] == one.name][names].drop_duplicates().to_dict("records")
-    ]
+    sides: list[dict[str, Any]] = []
+    for one in measured if model is None else [model]:
+        own = rows[rows["model"] == one.name][["labels", "size", *bounded]].drop_duplicates()
+        for labels, *numbers in own.itertuples(index=False):
+            read = dict(zip(("size", *bounded), map(int, numbers), strict=True))
+            sides.append({**about, "model": one, "labels": labels, **read})
 
     def order(side: Place) -> tuple[int, ...]:
-        room, size = side.get("rows"), side["size"]
-        bounded = () if room is None else (room + size, room)
+        entries = (side["rows"] + side["size"], side["rows"]) if bounded else ()
         labels = list(LABELS).index(side["labels"])
-        return (*bounded, measured.index(side["model"]), labels, size)
+        return (*entries, measured.index(side["model"]), labels, side["size"])
 
-    return [side for side in sorted(sides, key=order) if model in (None, side["model"])]
+    return sorted(sides, key=order)
 
 
-def read_loss(results: Results, side: Place) -> float:
+def read_loss(results: Results, one: Place) -> float:
     """The mean over seeds, NaN for none."""
-    mean = results.statistic(side["model"], key_of({**side, "measure": "loss"})).mean
+    mean = results.statistic(*side(one, measure="loss")).mean
     return float("nan") if mean is None else mean
 
 
-def count_bytes(results: Results, side: Place) -> float:
+def count_bytes(results: Results, one: Place) -> float:
     """The bytes of what a model remembers beyond its window, the mean over documents at their ends:
     float32 states and int32 numbers. A recent token is a state and its number. A pointer's entity
     is a state, its forms' tokens, when it was seen last and how often; beside them are the latest
     tokens, which are not known yet. NaN for a cache around a model whose width the study does not
     say, which others have trained.
     """
-    lm: Any = side["model"].lm
+    lm: Any = one["model"].lm
     width = getattr(lm, "width", float("nan"))
-    found = 4.0 * side["size"] * (width + 1) if side["size"] else 0.0
-    if side["labels"] == "none" or not hasattr(lm, "entity_lag"):
+    found = 4.0 * one["size"] * (width + 1) if one["size"] else 0.0
+    if one["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
-    entities = results.statistic(side["model"], key_of({**side, "measure": "entities"})).mean or 0.0
+    entities = results.statistic(*side(one, measure="entities", scope="")).mean or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
     return found + entities * entity + waiting
 
 
-def subtract_loss(results: Results, ours: Place, theirs: Place | None, scope: str = "all") -> Cell:
+def subtract_loss(results: Results, ours: Place, theirs: Place, scope: str = "all") -> Cell:
     """The loss of one side minus that of another, of all tokens or those far from their entity's
-    last mention, paired by document and seed; a dash for no other side.
+    last mention, paired by document and seed; a dash if they are the same.
     """
-    if theirs is None or theirs == ours or theirs["model"] is None:
-        return MISSING
     about = {"measure": "loss", "scope": scope}
     return subtract(results, {**ours, **about}, {**theirs, **about})
 
 
-Other = Callable[[Results, Place], Place | None]
-"""What the side of a row is compared with."""
+def _less(heading: str, against: Any, scope: str = "all") -> Measure:
+    """A column of such differences, the row's minus another side's."""
+    return Measure(heading, "loss", place={"scope": scope}, against=against)
 
 
-def _against(heading: str, other: Other, scope: str = "all") -> Measure:
-    """A column of differences in loss, the row's minus another side's."""
-
-    def cell(results: Results, row: Place) -> Cell:
-        return subtract_loss(results, row, other(results, row), scope)
-
-    return Measure(heading, cell=cell)
-
-
-def _baseline(results: Results, side: Place) -> Place:
+def _baseline(results: Results, _: Place) -> Place:
     """The baseline without labels, read in the same way otherwise."""
-    return {**side, "model": results.baseline, "labels": "none"}
+    return {"model": results.baseline, "labels": "none"}
 
 
 def _rows(**columns: str) -> Axis:
     """A row for every side, with its model, labels or numbers by the headings."""
 
-    def write(side: Place, name: str) -> Cell:
+    def write(one: Place, name: str) -> Cell:
         if name == "model":
-            return write_label(side["model"])
-        return LABELS[side["labels"]] if name == "labels" else Number(side[name], 0)
+            return write_label(one["model"])
+        return LABELS[one["labels"]] if name == "labels" else Number(one[name], 0)
 
     def entries(results: Results, place: Place) -> Iterator[Row]:
-        for side in list_sides(results, place["step"]):
-            yield tuple(write(side, name) for name in columns), side
+        for one in list_sides(results, place["step"]):
+            yield tuple(write(one, name) for name in columns), one
 
     return Axis(tuple(columns.values()), entries)
 
@@ -133,7 +256,7 @@ def _groups(results: Results) -> Iterator[Measure]:
             yield Measure(heading, "loss", 4, place={grouping: name})
 
 
-KIB = Measure("KiB", digits=0, cell=lambda results, side: count_bytes(results, side) / 1024)
+KIB = Measure("KiB", digits=0, cell=lambda results, one: count_bytes(results, one) / 1024)
 LOSS = Measure("Loss", "loss", 4)
 MENTIONS = Pivot(
     name="mentions",
@@ -142,10 +265,10 @@ MENTIONS = Pivot(
     rows=(_rows(model="Model", labels="Labels"),),
     columns=(
         Measure("Entities", "entities", 0, shows="plain"),
-        Measure("Cache", digits=0, cell=lambda _, side: side["size"]),
+        Measure("Cache", digits=0, cell=lambda _, one: one["size"]),
         KIB,
         LOSS,
-        _against("Against the baseline", _baseline),
+        _less("Against the baseline", _baseline),
         _groups,
     ),
     measures="The loss in nats per token by what the token is, with what a reader may know.",
@@ -158,61 +281,27 @@ MENTIONS = Pivot(
 )
 
 
-def _largest(results: Results, _: Place) -> int:
-    """The largest cache that the model under test was read with."""
-    own = list_sides(results, "mentions", results.proposed)
-    return max((side["size"] for side in own), default=0)
-
-
-def _within(results: Results, other: Place) -> int | None:
-    """The largest cache with which the model under test, with lagged labels, remembers no more
-    bytes than the other side; None: it does so with none.
-    """
-    most = count_bytes(results, other)
-    own = list_sides(results, "mentions", results.proposed)
-    lagged = [side for side in own if side["labels"] == "lagged"]
-    fits = (side["size"] for side in lagged if count_bytes(results, side) <= most)
-    return max(fits, default=None)
-
-
-def _gain(
-    heading: str, size: Callable[[Results, Place], int | None], scope: str = "all"
-) -> Measure:
-    """A column of differences, the model under test with lagged labels and such a cache minus the
-    row's side.
-    """
+def _gain(heading: str, scope: str) -> Measure:
+    """A column of differences, the model under test with lagged labels minus the row's side."""
 
     def cell(results: Results, row: Place) -> Cell:
-        ours = {"model": results.proposed, "labels": "lagged", "size": size(results, row)}
-        return subtract_loss(results, {**row, **ours}, row, scope)
+        ours = {**row, "model": results.proposed, "labels": "lagged"}
+        return subtract_loss(results, ours, row, scope)
 
     return Measure(heading, cell=cell)
-
-
-def _is_other(results: Results, side: Place) -> bool:
-    ours = results.proposed
-    return ours is not None and (side["model"], side["labels"]) != (ours, "lagged")
 
 
 CONTROLS = Pivot(
     name="mention_controls",
     title="The model under test against each other",
     step="mentions",
-    rows=(_rows(model="Other model", labels="Its labels", size="Its cache"),),
-    keep=_is_other,
-    columns=(
-        _gain("All tokens, the same cache", lambda _, row: row["size"]),
-        _gain("Far mentions, the same cache", lambda _, row: row["size"], FAR),
-        _gain("All tokens, without a cache", lambda *_: 0),
-        _gain("All tokens, its largest cache", _largest),
-        Measure("Cache within bytes", digits=0, cell=_within),
-        _gain("All tokens, within bytes", _within),
-    ),
+    rows=(_rows(model="Other model", labels="Its labels", size="Cache"),),
+    keep=lambda results, one: (one["model"], one["labels"]) != (results.proposed, "lagged"),
+    columns=(_gain("All tokens", "all"), _gain("Far mentions", FAR)),
     measures="What lagged labels of entities are worth beyond every control.",
-    note=lambda results: (
-        "Nats per token of the model under test with lagged labels minus the other's. In the last"
-        f" four columns it has no cache, one of {_largest(results, {}):,} tokens, or the largest"
-        " with which it remembers no more bytes than the other."
+    note=(
+        "Nats per token of the model under test with lagged labels minus the other's, both with the"
+        " same cache."
     ),
 )
 
@@ -221,35 +310,21 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     """The model under test with lagged labels against the baseline and against the lowest other
     model that reads labels so, all without a cache.
     """
-    sides = [side for side in list_sides(results, "mentions") if not side["size"]]
-    lagged = {side["model"]: side for side in sides if side["labels"] == "lagged"}
+    sides = [one for one in list_sides(results, "mentions") if not one["size"]]
+    lagged = {one["model"]: one for one in sides if one["labels"] == "lagged"}
     if results.proposed not in lagged:
         return ()
     ours = lagged.pop(results.proposed)
-    others = [_baseline(results, ours)] if results.baseline else []
-    others += sorted(lagged.values(), key=lambda side: read_loss(results, side))[:1]
+    others = [{**ours, **_baseline(results, ours)}] if results.baseline else list[Place]()
+    others += sorted(lagged.values(), key=lambda one: read_loss(results, one))[:1]
     sentences = []
-    for side in (ours, *others):
-        which = "with lagged" if side["labels"] == "lagged" else "without"
-        text = f"{write_label(side['model'])} {which} labels {Number(read_loss(results, side), 4)}"
-        cell = subtract_loss(results, ours, side)
+    for one in (ours, *others):
+        which = "with lagged" if one["labels"] == "lagged" else "without"
+        text = f"{write_label(one['model'])} {which} labels {Number(read_loss(results, one), 4)}"
+        cell = subtract_loss(results, ours, one)
         verdict = f" ({cell}: {name_difference(cell.interval)})" if isinstance(cell, Number) else ""
         sentences.append(text + verdict)
     return (f"Nats per token: {'; '.join(sentences)}.",)
-
-
-def list_gains(results: Results, ours: Place, theirs: Place) -> dict[float, float]:
-    """The loss of one side minus that of another by the distance of the entity's last mention,
-    where there are `FEWEST` tokens.
-    """
-    gains = {}
-    for distance in DISTANCES:
-        about = {"measure": "loss", "distance": distance}
-        first, second = ((one["model"], key_of({**one, **about})) for one in (ours, theirs))
-        gaps = pair_seeds(results, first, second)
-        if gaps and (results.count(*first) or 0) >= FEWEST:
-            gains[float(distance)] = float(np.mean(gaps))
-    return gains
 
 
 def draw_distances(results: Results) -> Figure | None:
@@ -257,17 +332,23 @@ def draw_distances(results: Results) -> Figure | None:
     baseline without a cache. Dashed: the baseline with a cache; dotted: the window.
     """
     sides, baseline, lines = list_sides(results, "mentions"), results.baseline, list[Line]()
-    plain = next((side for side in sides if side["model"] == baseline), None)
+    plain = next((one for one in sides if one["model"] == baseline), None)
     if baseline is None or plain is None:
         return None
-    own = [side for side in sides if side["model"] == baseline and side["size"]]
-    others = [side for side in sides if side["labels"] != "none" and not side["size"]]
-    for number, side in enumerate([*own, *others]):
-        labels = LABELS[side["labels"]].split(":")[0]
-        name = f"cache of {side['size']:,}" if side["size"] else labels
-        gains = list_gains(results, side, {**plain, "labels": "none", "size": 0})
-        look: Any = {"dash": "-" if side["model"] != baseline else "--", "mark": "o"}
-        label, colour = f"{write_label(side['model'])}, {name}", PALETTE[number % len(PALETTE)]
+    own = [one for one in sides if one["model"] == baseline and one["size"]]
+    others = [one for one in sides if one["labels"] != "none" and not one["size"]]
+    for number, one in enumerate([*own, *others]):
+        gains: dict[float, float] = {}
+        for distance in DISTANCES:
+            about = {"measure": "loss", "distance": distance}
+            ours, theirs = side(one, **about), side(plain, **about, labels="none", size=0)
+            gaps = pair_seeds(results, ours, theirs)
+            if gaps and (results.count(*ours) or 0) >= FEWEST:
+                gains[float(distance)] = float(np.mean(gaps))
+        labels = LABELS[one["labels"]].split(":")[0]
+        name = f"cache of {one['size']:,}" if one["size"] else labels
+        look: Any = {"dash": "-" if one["model"] != baseline else "--", "mark": "o"}
+        label, colour = f"{write_label(one['model'])}, {name}", PALETTE[number % len(PALETTE)]
         if gains:
             lines.append(Line(label, colour, list(gains), list(gains.values()), **look))
     across, up = "Tokens since the entity's last mention", "Nats per token, less is better"
@@ -280,18 +361,14 @@ def list_recent(results: Results) -> dict[int, Place]:
     smallest first.
     """
     sides = list_sides(results, "mentions", results.baseline) if results.baseline else []
-    return {side["size"]: side for side in sides if side["labels"] == "none" and side["size"]}
+    recent = (one for one in sides if one["labels"] == "none" and one["size"])
+    return {one["size"]: {**one, "rows": ""} for one in recent}
 
 
-def _as_many(results: Results, side: Place) -> Place | None:
-    """The baseline with as many recent tokens as the memory has entries."""
-    return list_recent(results).get(side["rows"] + side["size"])
-
-
-def _as_heavy(results: Results, side: Place) -> Place | None:
+def _as_heavy(results: Results, one: Place) -> Place | None:
     """The baseline with the smallest cache that has no fewer bytes; None: all have fewer."""
-    own, recent = count_bytes(results, side), list_recent(results).values()
-    return next((one for one in recent if count_bytes(results, one) >= own), None)
+    own, recent = count_bytes(results, one), list_recent(results).values()
+    return next((other for other in recent if count_bytes(results, other) >= own), None)
 
 
 CAPACITY = Pivot(
@@ -302,18 +379,18 @@ CAPACITY = Pivot(
     columns=(
         KIB,
         LOSS,
-        _against(
-            "Against the model under test",
-            lambda results, side: {**side, "model": results.proposed},
+        _less("Against the model under test", lambda results, _: {"model": results.proposed}),
+        _less(
+            "Against as many recent tokens",
+            lambda results, one: list_recent(results).get(one["rows"] + one["size"]),
         ),
-        _against("Against as many recent tokens", _as_many),
         Measure(
             "Recent tokens of no fewer bytes",
             digits=0,
-            cell=lambda results, side: (_as_heavy(results, side) or {}).get("size"),
+            cell=lambda results, one: (_as_heavy(results, one) or {}).get("size"),
         ),
-        _against("Against these", _as_heavy),
-        _against("Far, against these", _as_heavy, FAR),
+        _less("Against these", _as_heavy),
+        _less("Far, against these", _as_heavy, FAR),
     ),
     measures="Few entities beside few recent tokens, against recent tokens alone.",
     note=(
@@ -332,20 +409,15 @@ def say_capacity(results: Results) -> tuple[str, ...]:
     ours, gains = results.proposed, []
     sides = [] if ours is None else list_sides(results, "capacity", ours)
     for size, recent in list_recent(results).items():
-        fits = [side for side in sides if _as_heavy(results, side) == recent]
+        fits = [one for one in sides if _as_heavy(results, one) == recent]
         if fits:
-            most = max(fits, key=lambda side: count_bytes(results, side))
+            most = max(fits, key=lambda one: count_bytes(results, one))
             entries = f"({most['rows']:,} entities, {most['size']:,} tokens)"
             gains.append(f"{subtract_loss(results, most, recent)} against {size:,} {entries}")
     if ours is None or not gains:
         return ()
     name = write_label(ours)
     return (f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}.",)
-
-
-def _share(side: Place) -> float:
-    """Which part of a memory's entries is for recent tokens."""
-    return round(side["size"] / max(1, side["rows"] + side["size"]), 2)
 
 
 def draw_capacity(results: Results) -> Figure | None:
@@ -357,17 +429,19 @@ def draw_capacity(results: Results) -> Figure | None:
         name = f"{write_label(results.baseline)}, recent tokens alone"
         drawn.append((recent, {"label": name, "colour": INK, "dash": "--"}))
     for model in results.measured("capacity"):
-        sides, colour = list_sides(results, "capacity", model), choose_colours(results)[model.name]
-        for share, mark in zip(sorted({*map(_share, sides)}), "os^Dv", strict=False):
-            own = [side for side in sides if _share(side) == share]
+        colour, by_share = choose_colours(results)[model.name], dict[float, list[Place]]()
+        for one in list_sides(results, "capacity", model):
+            share = round(one["size"] / max(1, one["rows"] + one["size"]), 2)
+            by_share.setdefault(share, []).append(one)
+        for (share, own), mark in zip(sorted(by_share.items()), "os^Dv", strict=False):
             name = f"{write_label(model)}, {share:.0%} recent tokens"
             drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
     by_entries, by_bytes = list[Line](), list[Line]()
     for sides, look in drawn:
-        losses = [read_loss(results, side) for side in sides]
-        entries = [side.get("rows", 0) + side["size"] for side in sides]
+        losses = [read_loss(results, one) for one in sides]
+        entries = [(one["rows"] or 0) + one["size"] for one in sides]
         by_entries.append(Line(x=entries, y=losses, **look))
-        kept = [count_bytes(results, side) / 1024 for side in sides]
+        kept = [count_bytes(results, one) / 1024 for one in sides]
         by_bytes.append(Line(x=kept, y=losses, **look))
     where = "remembered beyond the window"
     left = Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
@@ -375,6 +449,7 @@ def draw_capacity(results: Results) -> Figure | None:
 
 
 PARTS = (
+    Part(RECALL, "What the memory can carry", (RECALLED,), {"recall": draw_recall}),
     Part(
         "mentions",
         "Where a memory pays",

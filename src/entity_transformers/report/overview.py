@@ -1,21 +1,32 @@
-"""Every system of a study on one line: when it came, what it cost and what it reaches."""
+"""Every system of a study on one line: when it came, what it cost and what it reaches. And entity
+attention on a pretrained model against LoRA with as many parameters: whether it can use labels at
+all is asked first; told the entity of the next token, it has to be better.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import lambada, ner, perplexity, similarity
+from entity_transformers.report import perplexity, vectors
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import at
-from entity_transformers.report.intervals import compare, describe, loss, share_number
+from entity_transformers.report.intervals import (
+    Estimate,
+    compare,
+    describe,
+    judged_split,
+    loss,
+    name_difference,
+    share_number,
+)
 from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
-from entity_transformers.report.pivot import Part
+from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
@@ -30,7 +41,7 @@ def measure_apart(results: Results, model: ModelEntry) -> Statistic:
     gaps: dict[int, list[float]] = {}
     for group in results.groups:
         own, others = (
-            results.by_seed(model, similarity.at(group, "context", OFF, f"{name}_centred"))
+            results.by_seed(model, vectors.similarity_key(group, "context", OFF, f"{name}_centred"))
             for name in ("mention_similarity", "between_entities")
         )
         for seed in own.keys() & others.keys():
@@ -39,7 +50,7 @@ def measure_apart(results: Results, model: ModelEntry) -> Statistic:
 
 
 def _mean(results: Results, model: ModelEntry | None, name: str) -> float | None:
-    return results.statistic(model, perplexity.at(SPLIT, OFF, name)).mean
+    return results.statistic(model, loss(SPLIT, OFF, name)).mean
 
 
 def _bits_per_nat(results: Results, model: ModelEntry | None) -> float | None:
@@ -59,8 +70,8 @@ def read_bits(results: Results, model: ModelEntry) -> Number:
 
 def read_f1(results: Results, model: ModelEntry) -> Number:
     """Strict span F1 of the tagger, a fraction, with such an interval."""
-    mean = ner.average(results, model, ner.F1).mean
-    found = describe(results, (model, ner.F1))
+    mean = vectors.average(results, model, vectors.F1).mean
+    found = describe(results, (model, vectors.F1))
     if mean is None or found is None or found.interval is None:
         return Number(mean, 1, percent=True)
     low, high = found.interval
@@ -69,7 +80,7 @@ def read_f1(results: Results, model: ModelEntry) -> Number:
 
 def read_words(results: Results, model: ModelEntry) -> Number:
     """Perplexity per word of test with the interval of `read_bits`: its logarithm is a multiple."""
-    found = show(results.statistic(model, perplexity.at(SPLIT, OFF, "perplexity_word")), 1)
+    found = show(results.statistic(model, loss(SPLIT, OFF, "perplexity_word")), 1)
     bits = read_bits(results, model)
     if not found.value or not bits.value or bits.interval is None:
         return found
@@ -95,7 +106,7 @@ def read_cached(results: Results, model: ModelEntry) -> Number:
 
 def read_accuracy(results: Results, model: ModelEntry) -> Number:
     """Share of LAMBADA's last words that are right, with an interval over passages and seeds."""
-    key = lambada.at("last_word_accuracy")
+    key = perplexity.lambada_key("last_word_accuracy")
     values, passages = results.by_seed(model, key), round(results.count(model, key) or 0)
     if not passages:
         return Number(None, 2, percent=True)
@@ -108,7 +119,7 @@ def build_overview(results: Results) -> Table:
     base = results.baseline if results.baseline in systems else None
     whole = results.statistic(base, PARAMETERS).mean
     other = "GPT2" if base is None else write_label(base)
-    nats = lambada.at("last_word_perplexity")
+    nats = perplexity.lambada_key("last_word_perplexity")
 
     def share(model: ModelEntry) -> Number:
         own = results.statistic(model, PARAMETERS).mean
@@ -165,6 +176,108 @@ def draw_overview(results: Results) -> Figure | None:
     return draw_intervals([Rows(*one) for one in zip(titles, (bits, scores), strict=True)])
 
 
+LEARNT = -0.02
+"""Nats per token by which what is told the next entity has to be better, or nothing was learnt."""
+EQUIVALENT = 0.005
+NAMES = {
+    "gold": "as the paper gives them",
+    "lagged": "after a mention has ended",
+    "shuffled": "permuted",
+    "none": "none",
+    "next": "of the next token (positive control)",
+}
+
+
+def name_labels(model: ModelEntry) -> str:
+    """What an entry reads, or that it is the control without a memory."""
+    if model.lm.adapter == "lora":
+        return "LoRA"
+    name = NAMES.get(model.labels, model.labels)
+    return name if model.lm.entity_alibi else f"{name}, in the paper's attention"
+
+
+def list_adapters(results: Results) -> dict[str, ModelEntry]:
+    """The entries by what they read."""
+    found = (m for m in results.measured("lm") if m.kind.name == "pretrained-entities")
+    return {name_labels(model): model for model in found}
+
+
+def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | None:
+    """The loss of one entry, its labels given, less that of another; None if one was not scored."""
+    listed, key = list_adapters(results), loss(judged_split(results) or "", "on")
+    return compare(results, (listed.get(ours), key), (listed.get(theirs), key))
+
+
+def has_learnt(results: Results) -> bool | None:
+    """Can it use labels? None where that was not asked."""
+    gap = subtract_adapters(results, NAMES["next"], NAMES["none"])
+    return None if gap is None else gap.value <= LEARNT and gap.beats
+
+
+def _adapters(results: Results, _: Place) -> Iterator[Line]:
+    for name, model in list_adapters(results).items():
+        yield (name,), {"model": model}
+
+
+def _adapter_columns(results: Results) -> Iterator[Measure]:
+    for rate in results.frame.distinct("learning_rate", "lm", measure="trial_loss"):
+        place = {"learning_rate": rate, "split": "dev"}
+        yield Measure(f"Dev, rate {rate}", "trial_loss", 4, place=place)
+    scored = {"step": "perplexity", "split": judged_split(results) or "", "entities": "on"}
+    yield Measure("Test", "loss", 4, shows="plain", place=scored)
+    for name, heading in (("LoRA", "less LoRA"), (NAMES["none"], "less no labels")):
+        other = {"model": list_adapters(results).get(name)}
+        yield Measure(heading, "loss", place=scored, against=other)
+
+
+ADAPTERS = Pivot(
+    name="adapters",
+    title="Entity attention on a pretrained model",
+    step="lm",
+    rows=(Axis(("Labels",), _adapters),),
+    columns=(_adapter_columns,),
+    measures=(
+        "Nats per token with what each entry reads: on dev at each learning rate, of which the best"
+        " is kept, and on test."
+    ),
+    note=(
+        "LoRA: as many parameters in the same blocks, without a memory. If the positive control is"
+        f" not better than no labels by {-LEARNT} nats, the memory has not been learnt to be used,"
+        " and the other rows say nothing of what labels are worth."
+    ),
+)
+
+
+def say_adapters(results: Results) -> tuple[str, ...]:
+    """Was the positive control passed, and, if it was, labels against LoRA."""
+    learnt = has_learnt(results)
+    if learnt is None:
+        return ()
+    told = subtract_adapters(results, NAMES["next"], NAMES["none"])
+    assert told is not None
+    control = (
+        "Told the entity of the next token, entity attention differs from the same without labels"
+        f" by {told.number()} nats per token"
+    )
+    if not learnt:
+        return (f"{control}. It has not learnt to use labels, so no verdict on them is given.",)
+    gap = subtract_adapters(results, NAMES["lagged"], "LoRA")
+    if gap is None:
+        return (f"{control}, so it can use labels.",)
+    verdict = name_difference(gap.interval, EQUIVALENT)
+    return (
+        f"{control}, so it can use labels. With gold labels after each mention it differs from LoRA"
+        f" by {gap.number()} ({verdict}).",
+    )
+
+
 PARTS = (
     Part("lm", "Every system", (build_overview,), {"overview": draw_overview}, name="overview"),
+    Part(
+        "lm",
+        "Entity attention on a pretrained model",
+        (ADAPTERS,),
+        say=say_adapters,
+        name="adapters",
+    ),
 )

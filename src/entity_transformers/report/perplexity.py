@@ -1,12 +1,12 @@
-"""Perplexity on the corpus: table 2, the controls, by class of the token; with a cache of recent
-tokens; and the pseudo-perplexity of models of hidden tokens.
+"""How well text is predicted: table 2, the controls, the loss by class of the token; with a cache
+of recent tokens; pseudo-perplexity of models of hidden tokens; passages of LAMBADA (table 3).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from matplotlib.figure import Figure
@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, lm, paper
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
-from entity_transformers.report.frame import Key
-from entity_transformers.report.frame import at as key
-from entity_transformers.report.intervals import INERT, INTERVAL, MARGIN, OPEN, UNUSED
+from entity_transformers.report.frame import Key, at
+from entity_transformers.report.intervals import INERT, INTERVAL, LEVEL, MARGIN, OPEN, UNUSED, loss
 from entity_transformers.report.pivot import (
     Axis,
     Line,
@@ -27,17 +26,19 @@ from entity_transformers.report.pivot import (
     cross,
     entities,
     found,
-    key_of,
     models,
-    subtract_seeds,
+    nest,
+    side,
     values,
 )
 from entity_transformers.report.results import (
+    GENERATED,
     Results,
     Statistic,
     has_entities,
     summarise,
     write_label,
+    write_minus,
     write_pair,
     write_scored,
     write_tested,
@@ -49,11 +50,6 @@ PROCESSES = {"train": "Training", "dev": "Validation", "test": "Test", "test2": 
 CLASSES = {"outside": "outside mentions", "first": "first mention", "later": "later mention"}
 CONDITIONS = ("on", "off", "shuffled")
 TIMES = {"train": "seconds_per_step", "dev": "seconds_validation_step"}
-
-
-def at(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
-    """A score of a split, or of its part (class, group or distance), with these entities given."""
-    return key(STEP, measure, split, entities=entities, **part)
 
 
 def scored_splits(results: Results) -> list[str]:
@@ -76,17 +72,14 @@ def _rows(results: Results, place: Place) -> Iterator[Line]:
         yield (PROCESSES["train"], write_scored(model), given), where
     ours, theirs = results.proposed, results.baseline
     for split in scored_splits(results):
-        shown = PROCESSES.get(split, split)
-        for model in results.measured(STEP):
-            one = {"split": split, "model": model}
-            about = {**place, **one, "measure": "loss"}
-            for texts, labels in entities(CONDITIONS).entries(results, about):
-                yield (shown, write_scored(model), *texts), {**one, **labels}
-        scored = ours and results.has(ours, at(split, "on"))
-        if ours and theirs and scored and results.has(theirs, at(split, "off")):
-            one = {"split": split, "model": ours, "entities": "on"}
+        shown, about = PROCESSES.get(split, split), {**place, "split": split, "measure": "loss"}
+        for texts, one in nest(results, about, models(write_scored), entities(CONDITIONS)):
+            yield (shown, *texts), one
+        sides = (ours, loss(split, "on")), (theirs, loss(split, "off"))
+        if ours and theirs and all(results.by_seed(*one) for one in sides):
             against = {"model": theirs, "entities": "off"}
-            yield (shown, write_pair(ours, theirs), "on"), {**one, "against": against}
+            one = {**about, "model": ours, "entities": "on", "against": against}
+            yield (shown, write_pair(ours, theirs), "on"), one
 
 
 def _is_main(place: Place) -> bool:
@@ -97,21 +90,16 @@ def _is_main(place: Place) -> bool:
 def _printed(heading: str, name: str, digits: int) -> Measure:
     """A number of the paper beside the rows that it prints."""
 
-    def cell(results: Results, place: Place) -> Cell:
+    def cell(results: Results, place: Place) -> float | None:
         printed = paper.TABLE2.get((results.printed(place["model"]), place["split"]))
-        shown = printed is not None and _is_main(place) and "against" not in place
-        return Number(getattr(printed, name) if shown else None, digits)
+        return getattr(printed, name) if printed is not None and _is_main(place) else None
 
-    return Measure(heading, cell=cell)
+    return Measure(heading, digits=digits, cell=cell)
 
 
 def _time(results: Results, place: Place) -> Statistic:
     timed = TIMES.get(place["split"], "") if _is_main(place) else ""
     return lm.read_timing(results, place["model"], timed)
-
-
-def _exponential(results: Results, place: Place) -> Statistic:
-    return results.statistic(place["model"], key_of(place), math.exp)
 
 
 TABLE2 = Pivot(
@@ -120,11 +108,11 @@ TABLE2 = Pivot(
     step=STEP,
     rows=(Axis(("Process", "Model", "Entities"), _rows),),
     columns=(
-        Measure("PPL", "loss", read=_exponential),
+        Measure("PPL", "loss", scale=math.exp),
         _printed("Paper PPL", "perplexity", 2),
         Measure("Loss", "loss", 4, compare="units"),
         _printed("Paper loss", "loss", 3),
-        Measure("Time per step", digits=3, read=_time),
+        Measure("Time per step", digits=3, cell=_time),
         _printed("Paper time", "seconds", 3),
         Measure("PPL per word", "perplexity_word"),
         Measure("Bits per byte", "bits_per_byte", 4),
@@ -148,32 +136,25 @@ def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
     Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
     baseline is the one without labels and of as many parameters.
     """
-    entries = results.entries
-    ours, plain = (
-        next((entry for entry in entries if entry.role == role), None)
-        for role in ("proposed", "baseline")
-    )
+    roles = {entry.role: entry for entry in reversed(results.entries)}
+    ours, plain = roles.get("proposed"), roles.get("baseline")
     own, other = ours.kind.label if ours else "GPT2E", plain.kind.label if plain else "GPT2"
-    of_kind = [one for one in entries if ours and one.role == "control" and one.kind == ours.kind]
-    unlabelled, shuffled = (
-        tuple(one for one in of_kind if one.labels == labels) for labels in ("none", "shuffled")
-    )
+    entries = results.entries if ours else ()
+    of_kind = [one for one in entries if one.role == "control" and ours and one.kind == ours.kind]
+    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
+    shuffled = tuple(one for one in of_kind if one.labels == "shuffled")
     if ours and plain and not has_entities(ours):
         return {write_label(plain): (plain,), f"{own} shuffled": shuffled}
-    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
     return {
-        f"{own} unlabelled": unlabelled,
+        f"{own} unlabelled": tuple(one for one in of_kind if one.labels == "none"),
         f"{own} shuffled": shuffled,
         f"{other} parameter-matched": tuple(matched),
     }
 
 
-def list_missing_controls(
-    results: Results, met: tuple[intervals.Difference, ...] | None = None
-) -> tuple[str, ...]:
-    """What of `needed_controls` the study does not have, or what it has and ``met`` lacks."""
-    there = results.trained if met is None else [difference.against for difference in met]
-    known = {model.name for model in there}
+def list_missing_controls(results: Results, met: Iterable[ModelEntry]) -> tuple[str, ...]:
+    """What of `needed_controls` is not among the models that were ``met``."""
+    known = {model.name for model in met}
     return tuple(
         write_label(needed[0]) if needed else name
         for name, needed in needed_controls(results).items()
@@ -182,16 +163,11 @@ def list_missing_controls(
 
 
 def _list_differences(results: Results, _: Place) -> Iterator[Line]:
-    for one in intervals.compare_all(results, intervals.judged_split(results)):
-        given = one.against_condition if has_entities(one.against) else MISSING
-        yield (write_label(one.against), given), {"difference": one, "found": one.found}
-
-
-def _judged(_: Results, place: Place) -> Cell:
-    one = place["difference"]
-    if one.against == one.model and abs(one.found.value) < INERT:
-        return UNUSED
-    return intervals.name_difference(one.found.interval)
+    for one in intervals.compare_all(results):
+        own = one.against == results.proposed and abs(one.found.value) < INERT
+        verdict = UNUSED if own else intervals.name_difference(one.found.interval)
+        given = one.given if has_entities(one.against) else MISSING
+        yield (write_label(one.against), given), {"found": one.found, "verdict": verdict}
 
 
 def _tested(results: Results) -> str:
@@ -206,12 +182,12 @@ CONTROLS = Pivot(
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        Measure("Difference", cell=lambda _, row: row["found"].number()),
+        Measure("Difference", digits=4, cell=lambda _, row: row["found"]),
         Measure("p", digits=4, cell=lambda _, row: row["found"].p),
         Measure("Documents", digits=0, cell=lambda _, row: row["found"].units),
         Measure("Error over documents", digits=4, cell=lambda _, row: row["found"].errors[0]),
         Measure("Error over seeds", digits=4, cell=lambda _, row: row["found"].errors[1]),
-        Measure("Verdict", cell=_judged),
+        Measure("Verdict", cell=lambda _, row: row["verdict"]),
     ),
     measures=lambda results: (
         f"The difference in loss, {_tested(results)} minus the other model, in nats per token:"
@@ -221,7 +197,7 @@ CONTROLS = Pivot(
         f"{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it lies within"
         f" ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}. {INTERVAL} A"
         " control is met with entities on or off, whichever is better for it."
-        f" Not run: {', '.join(list_missing_controls(results)) or 'none'}."
+        f" Not run: {', '.join(list_missing_controls(results, results.trained)) or 'none'}."
     ),
 )
 
@@ -233,17 +209,15 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
     split = intervals.judged_split(results) or ""
     others = [entry for entry in results.trained if entry.role == "other" and results.paper]
     for place, ours in enumerate(others):
-        alike = [one for one in others[:place] if _trained_alike(one, ours)]
-        for theirs in (results.baseline, *alike):
+        for theirs in (results.baseline, *(o for o in others[:place] if _trained_alike(o, ours))):
             sides = [
-                (one, intervals.loss(split, "on" if one and has_entities(one) else "off"))
+                (one, loss(split, "on" if one and has_entities(one) else "off"))
                 for one in (ours, theirs)
             ]
-            if (gap := intervals.compare(results, sides[0], sides[1])) is not None:
-                yield (
-                    (write_label(ours), write_label(theirs) if theirs else MISSING),
-                    {"found": gap},
-                )
+            gap = intervals.compare(results, sides[0], sides[1])
+            if gap is not None and theirs is not None:
+                about = {"found": gap, "verdict": intervals.name_difference(gap.interval)}
+                yield (write_label(ours), write_label(theirs)), about
 
 
 def _trained_alike(one: ModelEntry, other: ModelEntry) -> bool:
@@ -259,10 +233,7 @@ OTHERS = Pivot(
     ),
     step=STEP,
     rows=(Axis(("Model", "Minus"), _list_others),),
-    columns=(
-        *CONTROLS.columns[:-1],
-        Measure("Verdict", cell=lambda _, row: intervals.name_difference(row["found"].interval)),
-    ),
+    columns=CONTROLS.columns,
     measures=(
         "The difference in loss, the first less the second, in nats per token, each with the"
         " entities that it is given; below them those that were trained in the same way."
@@ -282,8 +253,8 @@ def has_mentions(results: Results, split: str) -> bool:
 
 def _count(results: Results, place: Place) -> int:
     """The tokens of a part that a model was scored on."""
-    keys = (key_of({**place, "measure": "loss", "entities": given}) for given in ("on", "off"))
-    return int(max(results.count(place["model"], one) or 0 for one in keys))
+    sides = (side(place, measure="loss", entities=given) for given in ("on", "off"))
+    return int(max(results.count(*one) or 0 for one in sides))
 
 
 def _parts(results: Results, _: Place) -> Iterator[Line]:
@@ -291,29 +262,26 @@ def _parts(results: Results, _: Place) -> Iterator[Line]:
     split = class_split(results)
     if split is None:
         return
-    classes = CLASSES if has_mentions(results, split) else {}
-    groups, distances = (
-        sorted(results.frame.distinct(column, STEP, split=split))
-        for column in ("group", "distance")
-    )
-    groups.sort(key=lambda name: name in ("other", "unknown"))
-    distances.sort(key=lambda name: int(re.split(r"\D", name)[0]))
-    after = {name: f"{name} tokens after a mention" for name in distances}
-    named = {"class": classes, "group": dict(zip(groups, groups, strict=True)), "distance": after}
-    for column, names in named.items():
-        for name, label in names.items():
-            yield (label,), {"split": split, column: name}
+    for name, label in CLASSES.items() if has_mentions(results, split) else ():
+        yield (label,), {"split": split, "class": name}
+    groups = sorted(results.frame.distinct("group", STEP, split=split))
+    for name in sorted(groups, key=lambda name: name in ("other", "unknown")):
+        yield (name,), {"split": split, "group": name}
+    distances = sorted(results.frame.distinct("distance", STEP, split=split))
+    for name in sorted(distances, key=lambda name: int(re.split(r"\D", name)[0])):
+        yield (f"{name} tokens after a mention",), {"split": split, "distance": name}
 
 
 def _gap(results: Results, place: Place) -> Cell:
-    on, off = ((place["model"], key_of({**place, "entities": given})) for given in ("on", "off"))
-    gap = subtract_seeds(results, on, off) if has_entities(place["model"]) else None
-    return MISSING if gap is None else replace(gap, low=None, high=None)
+    on, off = (side(place, entities=given) for given in ("on", "off"))
+    gaps = intervals.pair_seeds(results, on, off) if has_entities(place["model"]) else []
+    return Number(summarise(gaps).mean, 4, signed=True) if gaps else MISSING
 
 
 def _given(results: Results) -> dict[str, str]:
-    rows = results.frame.find(STEP, split=class_split(results) or "")
-    there = set(rows[rows["class"] != ""]["entities"]) if "class" in rows else set()
+    split = class_split(results) or ""
+    of_classes = [results.frame.find(STEP, split=split, class_=name) for name in CLASSES]
+    there = {given for rows in of_classes for given in rows["entities"]}
     return {given: given for given in CONDITIONS if given in there}
 
 
@@ -340,24 +308,23 @@ BY_CLASS = Pivot(
 
 def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, float] | None:
     """The largest cache that the model was given, and what it leaves of the loss, a fraction."""
+    place = {"step": CACHE, "measure": "loss", "split": split, "model": model}
     sizes = map(int, results.frame.distinct("size", CACHE, measure="loss"))
-    losses = {
-        size: results.statistic(model, key(CACHE, "loss", split, size=size)).mean for size in sizes
-    }
+    losses = {size: results.statistic(*side(place, size=size)).mean for size in sizes}
     alone = losses.pop(0, None)
     shares = {size: loss / alone for size, loss in losses.items() if loss is not None and alone}
     return max(shares.items()) if shares else None
 
 
 def _minus_without(results: Results, place: Place) -> Statistic:
-    own, alone = ((place["model"], key_of({**place, **size})) for size in ({}, {"size": "0"}))
+    own, alone = side(place), side(place, size="0")
     return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))
 
 
 def _chosen(results: Results, place: Place) -> Statistic:
     """What was chosen for a cache; none without one."""
     cached = place["size"] != "0"
-    return results.statistic(place["model"], key_of(place)) if cached else summarise(())
+    return results.statistic(*side(place)) if cached else summarise(())
 
 
 WITH_CACHE = Pivot(
@@ -371,9 +338,9 @@ WITH_CACHE = Pivot(
     ),
     columns=(
         Measure("Loss", "loss", 4),
-        Measure("Minus without", "loss", 4, read=_minus_without),
-        Measure("Theta", "theta", 0, read=_chosen),
-        Measure("Lambda", "weight", 3, read=_chosen),
+        Measure("Minus without", "loss", 4, cell=_minus_without),
+        Measure("Theta", "theta", 0, cell=_chosen),
+        Measure("Lambda", "weight", 3, cell=_chosen),
     ),
     measures="The model mixed with a continuous cache of the document's latest tokens.",
     note=(
@@ -409,10 +376,12 @@ def draw_differences(results: Results) -> Figure | None:
     """Loss of the model under test minus that of each other model, with 95 % intervals over
     documents and seeds; grey: within ±0.02, which counts as no difference.
     """
-    split, colours, bars = intervals.judged_split(results), choose_colours(results), []
-    for one in intervals.compare_all(results, split):
-        name = _name(one.against, one.against_condition)
-        bars.append(Bar(name, one.found.number(), colours[one.against.name]))
+    colours = choose_colours(results)
+    bars = [
+        Bar(_name(one.against, one.given), one.found.number(), colours[one.against.name])
+        for one in intervals.compare_all(results)
+    ]
+    split = intervals.judged_split(results)
     label = f"Nats per token ({split}), {_tested(results)} minus each of these"
     return draw_intervals([Rows("", bars)], label, MARGIN)
 
@@ -430,26 +399,91 @@ def draw_classes(results: Results) -> Figure | None:
         return None
     base = results.baseline if results.baseline in scored else scored[0]
     assert base is not None
-    rows = [
-        (model, given)
-        for model in scored
-        if model != base or has_entities(model)
-        for given in (("on", "off") if has_entities(model) else ("off",))
-    ]
     colours, panels = choose_colours(results), []
     for name, title in CLASSES.items():
-        bars: list[Bar | None] = []
-        for model, given in rows:
-            sides = (model, at(split, given, class_=name)), (base, at(split, "off", class_=name))
-            number, hollow = subtract_seeds(results, *sides), has_entities(model) and given == "off"
-            bar = number and Bar(_name(model, given), number, colours[model.name], hollow)
-            bars.append(bar or None)
-        own = results.statistic(base, at(split, "off", "perplexity", class_=name)).mean
-        heading = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(own, 1)}"
+        without, bars = loss(split, "off", class_=name), list[Bar | None]()
+        for model in scored:
+            for given in ("on", "off") if has_entities(model) else ("off",):
+                if model == base and not has_entities(model):
+                    continue
+                own = model, loss(split, given, class_=name)
+                gap = intervals.compare_seeds(results, own, (base, without))
+                look = colours[model.name], has_entities(model) and given == "off"
+                bars.append(Bar(_name(model, given), gap.number(), *look) if gap else None)
+        known = results.statistic(base, replace(without, measure="perplexity")).mean
+        heading = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(known, 1)}"
         panels.append(Rows(heading, bars))
-    without = f"{write_scored(base)}{' without entities' if has_entities(base) else ''}"
-    label = f"Nats per token more or less than {without} ({split})"
+    plain = f"{write_scored(base)}{' without entities' if has_entities(base) else ''}"
+    label = f"Nats per token more or less than {plain} ({split})"
     return draw_intervals(panels, label, MARGIN, log=True)
+
+
+LAMBADA = "lambada"
+"""The step and its split."""
+
+
+def lambada_key(measure: str) -> Key:
+    """A score of the passages, no entities given."""
+    return at(LAMBADA, measure, LAMBADA, entities="off")
+
+
+LAST_WORD = lambada_key("last_word_perplexity")
+
+
+def _accuracy(heading: str, measure: str) -> Measure:
+    return Measure(heading, measure, percent=True, compare="seeds")
+
+
+def _nats(heading: str, measure: str, compare: str = "seeds") -> Measure:
+    """A column of the logarithms of a perplexity."""
+    return Measure(heading, measure, 4, compare=compare, scale=math.log)
+
+
+def _printed3(results: Results, place: Place) -> Cell:
+    own = {} if results.passages == GENERATED else paper.TABLE3
+    if "against" in place:
+        return Number(math.log(own["gpt2e"] / own["gpt2"]) if own else None, 4, signed=True)
+    printed = own.get(results.printed(place["model"]))
+    return Number(printed and math.log(printed), 4)
+
+
+def _note3(results: Results) -> str:
+    text = "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity."
+    if {results.proposed, results.baseline} <= {*results.measured(LAMBADA)}:
+        how = f"with {LEVEL:.0%} intervals over passages and seeds"
+        text += f" The last row is {write_minus(results)}, {how}."
+    return text
+
+
+TABLE3 = Pivot(
+    name="table3",
+    title=lambda results: (
+        f"Table 3: {'generated passages' if results.passages == GENERATED else 'LAMBADA'}"
+    ),
+    step=LAMBADA,
+    where={"split": LAMBADA, "entities": "off"},
+    rows=(models(label=write_scored, difference=True),),
+    columns=(
+        Measure("Paper nats", compare="cell", cell=_printed3),
+        _nats("Last word nats", "last_word_perplexity", "units"),
+        _accuracy("Last word accuracy", "last_word_accuracy"),
+        _nats("Last token nats", "last_token_perplexity"),
+        _accuracy("Last token accuracy", "last_token_accuracy"),
+        _nats("Passage nats per token", "perplexity"),
+        _nats("Passage nats per word", "perplexity_word"),
+        Measure("Passages", "passages", 0, place={"entities": ""}),
+        Measure("Truncated", "truncated", 0, place={"entities": ""}),
+    ),
+    measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
+    note=_note3,
+    paper_note=lambda results: (
+        "The paper's numbers are of LAMBADA, these passages are generated."
+        if results.passages == GENERATED
+        else "The paper prints perplexities, {}; it does not say of what.".format(
+            ", ".join(str(Number(one)) for one in paper.TABLE3.values())
+        )
+    ),
+)
 
 
 PARTS = (
@@ -461,4 +495,5 @@ PARTS = (
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),
+    Part(LAMBADA, "Last words of passages", (TABLE3,)),
 )

@@ -8,7 +8,6 @@ whose place has ``against`` is a difference: what it changes of the row's place 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,9 +15,11 @@ from typing import Any
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
 from entity_transformers.report.frame import Key, at
+from entity_transformers.report.intervals import Estimate
 from entity_transformers.report.results import (
     Results,
     Statistic,
+    Transform,
     has_entities,
     write_label,
     write_pair,
@@ -113,10 +114,28 @@ def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
     return Axis(("Entities",), entries)
 
 
+def nest(results: Results, place: Place, *axes: Axis) -> list[Line]:
+    """The entries of axes within each other, the outermost first, from a place on."""
+    lines: list[Line] = [((), place)]
+    for axis in axes:
+        lines = [
+            ((*texts, *more), {**so_far, **added})
+            for texts, so_far in lines
+            for more, added in axis.entries(results, so_far)
+        ]
+    return lines
+
+
 def key_of(place: Place) -> Key:
     """The key of a place."""
     about = {name: value for name, value in place.items() if name not in ("model", "against")}
     return at(about.pop("step"), about.pop("measure"), about.pop("split", ""), **about)
+
+
+def side(place: Place, **change: Any) -> intervals.Side:
+    """The model and the key of a place of which some of it is changed."""
+    whole = {**place, **change}
+    return whole["model"], key_of(whole)
 
 
 @dataclass(frozen=True)
@@ -125,10 +144,12 @@ class Measure:
     ``place`` changes what the row is about.
 
     shows      "mean" with its deviation, "plain" without, or "count": what it is a mean of
-    compare    in a row of differences: "units" and seeds, "seeds" alone (logarithms of
-               perplexities), or "": a dash
-    read       another mean and deviation for it
-    cell       another way to fill it: with a cell, or a number
+    scale      a function of each seed's number: its logarithm ...
+    compare    in a row of differences: "units" and seeds, "seeds" alone, "cell": what the column
+               has in every row, or "": a dash
+    against    makes it a column of differences: what is another one in the place of the number
+               that is subtracted; a function of the place may give None for a dash
+    cell       another way to fill it: a text, a number, a mean over seeds or an estimate
     """
 
     heading: str
@@ -136,63 +157,55 @@ class Measure:
     digits: int = 2
     percent: bool = False
     shows: str = "mean"
+    scale: Transform = float
     compare: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
-    read: Callable[[Results, Place], Statistic] | None = None
-    cell: Callable[[Results, Place], Cell | float | None] | None = None
+    against: Place | Callable[[Results, Place], Place | None] | None = None
+    cell: Callable[[Results, Place], Cell | Statistic | Estimate | float | None] | None = None
 
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
-        if self.cell is not None:
-            cell = self.cell(results, place)
-            if isinstance(cell, str | Number):
-                return cell
-            return Number(cell, self.digits, percent=self.percent)
-        if "against" in place:
+        if "against" in place and self.compare != "cell":
             return self._subtract(results, place)
-        if self.read is not None:
-            return show(self.read(results, place), self.digits, self.percent)
-        key = key_of(place)
+        if self.against is not None:
+            other = self.against(results, place) if callable(self.against) else self.against
+            return MISSING if other is None else subtract(results, place, {**place, **other})
+        found = self._read(results, place) if self.cell is None else self.cell(results, place)
+        if isinstance(found, str | Number):
+            return found
+        if isinstance(found, Estimate):
+            return found.number(self.digits, self.percent)
+        if isinstance(found, Statistic):
+            return show(found, self.digits, self.percent)
+        return Number(found, self.digits, percent=self.percent)
+
+    def _read(self, results: Results, place: Place) -> Cell | Statistic | float | None:
         if "model" not in place:  # a number of the whole study
-            return Number(results.value(key), self.digits, percent=self.percent)
+            return results.value(key_of(place))
         if self.shows == "count":
-            return Number(results.count(place["model"], key), 0)
-        found = results.statistic(place["model"], key)
-        if self.shows == "plain":
-            return Number(found.mean, self.digits, percent=self.percent)
-        return show(found, self.digits, self.percent)
+            return Number(results.count(*side(place)), 0)
+        found = results.statistic(*side(place), self.scale)
+        return found.mean if self.shows == "plain" else found
 
     def _subtract(self, results: Results, place: Place) -> Cell:
         if not self.compare:
             return Number(None)
-        places = (place, {**place, **place["against"]})
-        ours, theirs = ((one["model"], key_of(one)) for one in places)
-        found = intervals.compare(results, ours, theirs) if self.compare == "units" else None
-        if found is not None:
-            return found.number(1 if self.percent else 4, self.percent)
-        gap = subtract_seeds(results, ours, theirs, self.digits if self.percent else 4)
-        return MISSING if gap is None else replace(gap, percent=self.percent)
+        sides = side(place), side(place, **place["against"])
+        found = intervals.compare(results, *sides) if self.compare == "units" else None
+        if found is None:
+            found = intervals.compare_seeds(results, *sides, self.scale)
+        digits = self.digits if self.percent else 4
+        return MISSING if found is None else found.number(digits, self.percent)
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
     """The number of one place minus that of another, paired by unit and seed, with its interval; a
     dash where one was not measured, or where both are the same.
     """
-    first, second = ((one["model"], key_of(one)) for one in (ours, theirs))
-    gap = None if ours == theirs else intervals.compare(results, first, second)
+    first, second = side(ours), side(theirs)
+    gap = None if first == second else intervals.compare(results, first, second)
     return MISSING if gap is None else gap.number()
-
-
-def subtract_seeds(
-    results: Results, ours: intervals.Side, theirs: intervals.Side, digits: int = 4
-) -> Number | None:
-    """The first number minus the second (of perplexities: their logarithms), paired by seed, with
-    its interval over seeds; None where one was not measured.
-    """
-    scale = math.log if "perplexity" in ours[1].measure else float
-    gap = intervals.compare_seeds(results, ours, theirs, scale)
-    return None if gap is None else gap.number(digits)
 
 
 Columns = Callable[[Results], Iterable[Measure]]
@@ -222,7 +235,6 @@ class Pivot:
     where    what every place has beside the step
     keep     which rows are shown; all are
     marked   which rows are stressed
-    paper    is it about the paper's numbers alone?
     """
 
     name: str
@@ -237,24 +249,15 @@ class Pivot:
     order: Sequence[str] = ()
     keep: Callable[[Results, Place], bool] = lambda results, place: True
     marked: Callable[[Results, Place], bool] = lambda results, place: False
-    paper: bool = False
 
     def build(self, results: Results) -> Table:
         """The table of a study."""
-        if self.paper and not results.paper:
-            return Table(self.name, "", (), ())
         columns = [
             one
             for part in self.columns
             for one in ((part,) if isinstance(part, Measure) else part(results))
         ]
-        lines: list[Line] = [((), {"step": self.step, **self.where})]
-        for axis in self.rows:
-            lines = [
-                ((*texts, *more), {**place, **added})
-                for texts, place in lines
-                for more, added in axis.entries(results, place)
-            ]
+        lines = nest(results, {"step": self.step, **self.where}, *self.rows)
         lines = [line for line in lines if self.keep(results, line[1])]
         headings = [heading for axis in self.rows for heading in axis.headings]
         order = [headings.index(heading) for heading in self.order or headings]

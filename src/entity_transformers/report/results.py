@@ -120,20 +120,23 @@ class Results:
         )
         return tuple(entry for entry in self.entries if entry.name in found)
 
+    def _with_role(self, role: str) -> tuple[ModelEntry, ...]:
+        return tuple(entry for entry in self.trained if entry.role == role)
+
     @property
     def controls(self) -> tuple[ModelEntry, ...]:
         """The measured models with role control."""
-        return tuple(entry for entry in self.trained if entry.role == "control")
+        return self._with_role("control")
 
     @property
     def baseline(self) -> ModelEntry | None:
         """The first measured model with role baseline: the paper's GPT2."""
-        return next((entry for entry in self.trained if entry.role == "baseline"), None)
+        return next(iter(self._with_role("baseline")), None)
 
     @property
     def proposed(self) -> ModelEntry | None:
         """The first measured model with role proposed: the paper's GPT2E."""
-        return next((entry for entry in self.trained if entry.role == "proposed"), None)
+        return next(iter(self._with_role("proposed")), None)
 
     @property
     def tests_a_model(self) -> bool:
@@ -157,17 +160,18 @@ class Results:
         """The finite numbers of one model by seed: the study's in their order, then others, such as
         those of fine-tunings.
         """
-        found = {} if model is None else self._cells(model, key)
-        values = ((seed, cell.value) for seed, cell in found.items())
+        values = ((seed, cell.value) for seed, cell in self._cells(model, key).items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
 
-    def _cells(self, model: ModelEntry, key: Key) -> dict[int, Cell]:
+    def _cells(self, model: ModelEntry | None, key: Key) -> dict[int, Cell]:
+        if model is None:
+            return {}
         cells = self.frame.runs(key)
         own = [seed for name, seed in cells if name == model.name and seed is not None]
         own.sort(key=lambda seed: ([*self.seeds, seed].index(seed), seed))
         return {seed: cells[model.name, seed] for seed in own}
 
-    def has(self, model: ModelEntry, key: Key) -> bool:
+    def has(self, model: ModelEntry | None, key: Key) -> bool:
         """Is there a row of this model, whatever number it holds?"""
         return bool(self._cells(model, key))
 
@@ -177,7 +181,7 @@ class Results:
         """Mean and standard deviation over the seeds that have a number."""
         return summarise(transform(value) for value in self.by_seed(model, key).values())
 
-    def count(self, model: ModelEntry, key: Key) -> float | None:
+    def count(self, model: ModelEntry | None, key: Key) -> float | None:
         """The mean over seeds of what the number is a mean of; None where it was not measured."""
         return summarise(cell.count for cell in self._cells(model, key).values()).mean
 

@@ -14,12 +14,11 @@ from matplotlib.figure import Figure
 from entity_transformers.corpus.tasks import find_task
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
-from entity_transformers.report.frame import FIRST, at
+from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import (
     Pair,
     average_pairs,
     find_pairs,
-    judge,
     mcnemar,
     share_interval,
 )
@@ -32,20 +31,17 @@ from entity_transformers.report.pivot import (
     Place,
     cross,
     found,
-    key_of,
     models,
+    side,
     values,
 )
 from entity_transformers.report.results import Results, summarise, write_label, write_pair
-from entity_transformers.report.table import MISSING, Cell, Number, show
+from entity_transformers.report.table import MISSING, Cell, Number
 from entity_transformers.step import Row
 
 STEP, SPLIT = "transfer", "test"
 FULL, NO_AUXILIARY, NO_PRETRAINING = "full", "no-auxiliary", "no-pretraining"
 ENTITIES, SHUFFLED = "entities", "entities-shuffled"
-AVERAGE = "The average is higher without the auxiliary loss"
-SMALLEST = "The smallest set gains from it"
-TRAINED_ON = ("Trained on", "Variant", "Model", "Split")
 GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
 VARIANTS = {FULL: "", NO_AUXILIARY: ", no auxiliary loss", NO_PRETRAINING: ", no pretraining"}
 """What the figure shows of each model, and what is added to its name."""
@@ -118,26 +114,24 @@ EXAMPLES = Pivot(
 )
 
 
-def list_trials(results: Results) -> list[dict[Any, str]]:
+def list_trials(results: Results) -> list[dict[str, str]]:
     """Task, split and variant of what was scored, in the order of measures.csv."""
-    rows = results.frame.find(STEP, measure="accuracy")
-    others = [name for name in rows if name not in (*FIRST, "task", "variant")]
-    rows = rows[(rows[others] == "").all(axis=1)][["task", "split", "variant"]]
-    return rows.drop_duplicates().to_dict("records")
+    places = results.frame.list_places(STEP, "accuracy")
+    return [place for place in places if place.keys() == {"task", "split", "variant"}]
 
 
-def read_accuracy(results: Results, place: Place) -> Number:
+def _accuracy(results: Results, place: Place) -> Number:
     """The mean over the seeds of the fine-tuning, with Wilson's interval over the examples."""
-    model, key = place["model"], key_of({**place, "step": STEP, "measure": "accuracy"})
-    share, count = results.statistic(model, key), round(results.count(model, key) or 0)
+    scored = side(place, step=STEP, measure="accuracy")
+    share, count = results.statistic(*scored), round(results.count(*scored) or 0)
     if share.mean is None or not count:
         return Number(None)
     low, high = share_interval(share.mean * count, count)
     return Number(share.mean, 1, share.std, low, high, percent=True)
 
 
-def _was_scored(results: Results, place: Place) -> bool:
-    return results.has(place["model"], key_of(place))
+def _scored(results: Results, place: Place) -> bool:
+    return results.has(*side(place))
 
 
 def _trials(task: str = "") -> Axis:
@@ -159,13 +153,13 @@ SCORES = Pivot(
     step=STEP,
     where={"measure": "accuracy"},
     rows=(_trials(), models()),
-    keep=_was_scored,
+    keep=_scored,
     columns=(
         Measure("Trained on", "train_examples", 0, shows="plain", place={"split": "train"}),
         Measure("Examples", shows="count"),
         Measure("Measure", cell=lambda _, place: place["measure"]),
         Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
-        Measure("Score", cell=read_accuracy),
+        Measure("Score", cell=_accuracy),
     ),
     measures="Pretrained models trained on a task, with a linear layer on their last state.",
     note=(
@@ -182,16 +176,18 @@ def _find(results: Results, model: ModelEntry, split: str, **about: str) -> list
 def _pairs(results: Results, _: Place) -> Iterator[Line]:
     """A row per task, split and pair of models, or of a model's variants."""
     trials, entries = list_trials(results), results.measured(STEP)
-    for task, split, variant in (one.values() for one in trials):
+    variants = dict.fromkeys(trial["variant"] for trial in trials)
+    for trial in trials:
+        task, split, variant = (trial[name] for name in ("task", "split", "variant"))
         for model in entries:
             label, tried = write_label(model), {"task": task, "variant": variant}
             rows = []
             for against in entries:
-                beside, named = tried | {"against": against.name}, write_label(against)
+                beside = tried | {"against": against.name}
                 rows.append((variant, write_pair(model, against), beside))
-                text = f"{label}, {variant} − {named}, {FULL}"
+                text = f"{label}, {variant} − {write_label(against)}, {FULL}"
                 rows.append((MISSING, text, beside | {"other": FULL}))
-            for own in dict.fromkeys(one["variant"] for one in trials):
+            for own in variants:
                 about = {"task": task, "variant": own, "other": variant}
                 rows.append((MISSING, f"{label}, {own} − {variant}", about))
             for shown, text, about in rows:
@@ -205,8 +201,8 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
     columns=(
-        Measure("Right", cell=lambda _, row: average_pairs([row["pairs"]])),
-        Measure("p (McNemar)", cell=lambda _, row: Number(max(map(mcnemar, row["pairs"])), 3)),
+        Measure("Right", cell=lambda _, row: average_pairs(row["pairs"])),
+        Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(mcnemar, row["pairs"]))),
     ),
     measures="Two models, or one in two variants, on the same examples.",
     note=(
@@ -216,70 +212,9 @@ PAIRS = Pivot(
 )
 
 
-def _observations(results: Results, _: Place) -> Iterator[Line]:
-    """Two observations on GPT-1's table 5, each for every model that was trained both ways: a row
-    with the mean over tasks, and a row for each task with few examples.
-    """
-    variants = dict.fromkeys(trial["variant"] for trial in list_trials(results))
-    for model in results.measured(STEP):
-        rows = [(AVERAGE, FULL, _find_tasks(results, model, FULL, NO_AUXILIARY))]
-        for variant in variants:
-            tasks = _find_tasks(results, model, variant, f"{variant}-{NO_AUXILIARY}")
-            rows += [(SMALLEST, variant, {task: pairs}) for task, pairs in tasks.items()]
-        for observed, variant, tasks in rows:
-            if tasks:
-                place = {"model": model, "variant": variant, "tasks": tasks, "observed": observed}
-                yield (observed, write_label(model), ", ".join(tasks)), place
-
-
-def _find_tasks(
-    results: Results, model: ModelEntry, variant: str, other: str
-) -> dict[str, list[Pair]]:
-    """By task of the model's own training, pairs of two variants on test, one for each seed."""
-    tasks = (trial["task"] for trial in list_trials(results) if " after " not in trial["task"])
-    about = {"variant": variant, "other": other}
-    found = {task: _find(results, model, SPLIT, task=task, **about) for task in tasks}
-    return {task: pairs for task, pairs in found.items() if pairs}
-
-
-def _smallest(results: Results, place: Place) -> float | None:
-    about = {"variant": place["variant"]}
-    keys = [at(STEP, "train_examples", "train", task=task, **about) for task in place["tasks"]]
-    counts = (results.statistic(place["model"], key).mean for key in keys)
-    return min((count for count in counts if count is not None), default=None)
-
-
-def _gap(_: Results, place: Place) -> Number:
-    return average_pairs(list(place["tasks"].values()))
-
-
-def _judged(results: Results, place: Place) -> Cell:
-    return judge(_gap(results, place).interval, -1 if place["observed"] == AVERAGE else 1)
-
-
-ABLATION = Pivot(
-    name="transfer_auxiliary",
-    title="Fine-tuning: what the auxiliary loss is worth",
-    step=STEP,
-    rows=(Axis(("In GPT-1's table 5", "Model", "Tasks"), _observations),),
-    columns=(
-        Measure("Trained on", digits=0, cell=_smallest),
-        Measure("With less without", cell=_gap),
-        Measure("Here", cell=_judged),
-    ),
-    measures="Two observations on the paper's numbers, judged on these tasks.",
-    note=(
-        "In points of accuracy on test, the mean over the tasks. In single runs of GPT-1 the"
-        " auxiliary loss costs 0.3 points on GLUE together and gains 1.6 on RTE."
-    ),
-)
-
-
-def _ratio(results: Results, place: Place) -> Cell:
-    masculine, feminine = (
-        results.by_seed(place["model"], key_of({**place, "gender": one})) for one in GENDERS
-    )
-    return show(summarise(feminine[seed] / one for seed, one in masculine.items() if one), 2)
+def _ratio(results: Results, place: Place) -> Any:
+    masculine, feminine = (results.by_seed(*side(place, gender=one)) for one in GENDERS)
+    return summarise(feminine[seed] / one for seed, one in masculine.items() if one)
 
 
 GAP = Pivot(
@@ -288,8 +223,8 @@ GAP = Pivot(
     step=STEP,
     where={"measure": "gap_f1"},
     rows=(_trials("gap"), models()),
-    order=TRAINED_ON,
-    keep=_was_scored,
+    order=("Trained on", "Variant", "Model", "Split"),
+    keep=_scored,
     columns=(
         Measure("F1", digits=1, percent=True),
         *(Measure(f"F1, {g}", digits=1, percent=True, place={"gender": g}) for g in GENDERS),
@@ -306,7 +241,7 @@ GAP = Pivot(
 def _versions(results: Results, place: Place) -> Cell:
     about = {name: place[name] for name in ("task", "variant", "type")}
     pairs = _find(results, place["model"], place["split"], **about, against="version-anti")
-    return average_pairs([pairs]) if pairs else MISSING
+    return average_pairs(pairs) if pairs else MISSING
 
 
 def _of_type(kind: str) -> Iterator[Measure]:
@@ -314,17 +249,15 @@ def _of_type(kind: str) -> Iterator[Measure]:
         about = {"type": kind, "version": version}
         heading = f"{version.capitalize()}, type {kind}"
         yield Measure(heading, "accuracy", 1, percent=True, place=about)
-    yield Measure(f"Gap, type {kind}", "only_first", place={"type": kind}, cell=_versions)
+    yield Measure(f"Gap, type {kind}", place={"type": kind}, cell=_versions)
 
 
-WINOBIAS = Pivot(
+WINOBIAS = replace(
+    GAP,
     name="transfer_winobias",
     title="Fine-tuning: WinoBias",
-    step=STEP,
-    rows=(_trials("winobias"), models()),
     where={"measure": "accuracy"},
-    order=TRAINED_ON,
-    keep=_was_scored,
+    rows=(_trials("winobias"), models()),
     columns=(*_of_type("1"), *_of_type("2")),
     measures=(
         "Is a pronoun resolved more often if its gender is the stereotypical one of the right"
@@ -361,13 +294,12 @@ def list_rates(results: Results) -> dict[str, str]:
 
 def _best_rate(results: Results, place: Place) -> Cell:
     """The rate with the lowest loss on dev; "" where none was tried."""
-    keys = {rate: key_of({**place, "rate": rate}) for rate in list_rates(results)}
-    tried = [rate for rate, key in keys.items() if results.has(place["model"], key)]
-    losses = {rate: results.statistic(place["model"], keys[rate]).mean for rate in tried}
-    known = {rate: loss for rate, loss in losses.items() if loss is not None}
-    if not known:
+    means = {r: results.statistic(*side(place, rate=r)).mean for r in list_rates(results)}
+    losses = {rate: loss for rate, loss in means.items() if loss is not None}
+    if not losses:
         return ""
-    best = min(known, key=known.__getitem__)
+    best = min(losses, key=losses.__getitem__)
+    tried = [rate for rate in means if results.has(*side(place, rate=rate))]
     at_edge = len(tried) > 1 and best in (tried[0], tried[-1])
     return f"{float(best):g}{', the last that was tried' if at_edge else ''}"
 
@@ -398,7 +330,7 @@ def list_scores(results: Results) -> dict[str, dict[tuple[ModelEntry, str], Numb
     for trial in list_trials(results):
         own = trial["split"] == SPLIT and " after " not in trial["task"]
         for model in results.measured(STEP) if own else ():
-            number = read_accuracy(results, {"model": model, **trial})
+            number = _accuracy(results, {"model": model, **trial})
             if number.value is not None:
                 of_task = scores.setdefault(trial["task"], {})
                 of_task[model, trial["variant"]] = replace(number, std=None)
@@ -434,11 +366,11 @@ def draw_scores(results: Results) -> Figure | None:
     every = [(model, variant) for model in results.measured(STEP) for variant in VARIANTS]
     places = [place for place in every if any(place in scores for scores in tasks.values())]
     for task, scores in tasks.items():
-        bars: list[Bar | None] = []
+        bars = list[Bar | None]()
         for model, variant in places:
             label, number = write_label(model) + VARIANTS[variant], scores.get((model, variant))
             look = colours[model.name], variant != FULL
-            bars.append(None if number is None else Bar(label, number, *look))
+            bars.append(Bar(label, number, *look) if number else None)
         majority = read_majority(results, task)
         panels.append(Rows(task, bars, None if majority is None else 100 * majority))
     return draw_intervals(panels, "Right in %")
@@ -449,7 +381,7 @@ PARTS = (
     Part(
         STEP,
         "Fine-tuning",
-        (SCORES, PAIRS, ABLATION, GAP, WINOBIAS, RECALLED, RATES),
+        (SCORES, PAIRS, GAP, WINOBIAS, RECALLED, RATES),
         {"transfer_scores": draw_scores},
         say,
     ),
