@@ -30,7 +30,7 @@ PASSES = 8
 TOKENS_PER_WORD = 1.3
 SMALL = {"layers": 2, "heads": 4, "width": 64, "window": 128, "learning_rate": 2.0e-3}
 LAPTOP = {"layers": 4, "heads": 4, "width": 192, "window": 256, "learning_rate": 1.0e-3}
-"""The shape of studies/sample, with a shorter window, and one for more text."""
+"""The shape of studies/sample, with a longer window, and one for more text."""
 ENOUGH = 100_000
 """Words of train from which on the second is taken."""
 WINDOWS, SHORTEST = 4, 16

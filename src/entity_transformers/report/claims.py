@@ -317,4 +317,5 @@ def say_counting(results: Results) -> str:
     ]
     if not worse:
         return ""
-    return f"Counting n-grams has a perplexity of {min(counted):.2f} on {split}: below {', '.join(worse)}."
+    least = f"Counting n-grams has a perplexity of {min(counted):.2f} on {split}"
+    return f"{least}: below {', '.join(worse)}."
