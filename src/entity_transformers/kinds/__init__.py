@@ -82,6 +82,8 @@ STATIC: dict[str, Any] = {
 
 # fmt: off
 KINDS = {kind.name: kind for kind in (
+    Kind("awd-lstm", "AWD-LSTM", 2018, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm",
+         also=frozenset({"lstm"})),
     Kind("bert", "BERT", 2019, "transformer", p.BertParams, ENCODES | {"masked"}, f"{MODELS}.bert"),
     Kind("berte", "BERTE", 2020, "memory", p.BertEParams,
          ENCODES | {"masked", "entities", "state"}, f"{MODELS}.bert"),
