@@ -171,7 +171,7 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     "fine-tune on each task, as in GPT-1, with its ablations; called again it goes on",
     params=TransferParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
-    needs={"encode", "windows"},
+    needs={"finetunes"},
     libraries=("scipy",),
     gather="report.transfer:pair_up",
     title="Fine-tuning",
