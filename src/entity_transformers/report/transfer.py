@@ -47,7 +47,13 @@ AVERAGE = "The average is higher without the auxiliary loss"
 SMALLEST = "The smallest set gains from it"
 TRAINED_ON = ("Trained on", "Variant", "Model", "Split")
 GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
-VARIANTS = {FULL: "", NO_AUXILIARY: ", no auxiliary loss", NO_PRETRAINING: ", no pretraining"}
+VARIANTS = {
+    FULL: "",
+    NO_AUXILIARY: ", no auxiliary loss",
+    NO_PRETRAINING: ", no pretraining",
+    "ulmfit": ", ULMFiT",
+    "minilm": "",
+}
 """What the figure shows of each model, and what is added to its name."""
 
 
