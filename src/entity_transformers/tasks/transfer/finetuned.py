@@ -268,7 +268,8 @@ def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: in
                     optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
                 step += 1
-            log.info("%s, epoch %d: loss %.4f", stage, epoch, np.mean(values))
+            which, of = "text, " if stage.text else "", stage.epochs
+            log.info("%sepoch %d/%d: loss %.4f", which, epoch, of, np.mean(values))
 
 
 def make_optimizer(
