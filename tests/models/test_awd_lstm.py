@@ -24,9 +24,11 @@ ROWS, TOKENS, LAYERS, HIDDEN = 3, 7, 3, 20
 EACH = [*({name: rate} for name, rate in RATES.items()), RATES]
 
 
-def make_network(rates: dict[str, float], hidden: int = HIDDEN, seed: int = 0) -> Network:
+def make_network(
+    rates: dict[str, float], hidden: int = HIDDEN, seed: int = 0, residual: bool = False
+) -> Network:
     torch.manual_seed(seed)
-    return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, **rates).double()
+    return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, **rates, residual=residual).double()
 
 
 def draw(network: Network, seed: int = 1) -> Masks:
@@ -80,8 +82,9 @@ def transcribe(
                 h = o.sigmoid() * c.tanh()
                 state[layer] = h, c
                 mask = masks.outputs[layer]
-                x = h if mask is None else h * mask[row, 0]
-            outputs.append(h)
+                added = h + x if network.residual and layer else h
+                x = masked(added, None if mask is None else mask[row, 0])
+            outputs.append(added)
             dropped.append(x)
             hidden.append(weights["projection.weight"] @ x + weights["projection.bias"])
         ends.append(state)
@@ -95,10 +98,10 @@ def transcribe(
 
 
 @pytest.mark.parametrize("rates", EACH, ids=lambda rates: "-".join(rates))
-@pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])
-def test_a_regularised_window_is_that_of_the_equations(rates, hidden, monkeypatch):
+@pytest.mark.parametrize(("hidden", "residual"), [(HIDDEN, False), (WIDTH, False), (WIDTH, True)])
+def test_a_regularised_window_is_that_of_the_equations(rates, hidden, residual, monkeypatch):
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
-    network, tokens = make_network(rates, hidden), draw_tokens()
+    network, tokens = make_network(rates, hidden, residual=residual), draw_tokens()
     model, masks = LSTM(network, 2.0, 1.0), draw(network)
     monkeypatch.setattr(network, "draw_masks", lambda rows: masks)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)

@@ -35,6 +35,7 @@ REGULARISED = {"dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, **RATES}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in LANGUAGE},
     "lstm-regularised": ("lstm", REGULARISED),
+    "lstm-residual": ("lstm", {"residual": True}),
     "elmo-projected": ("elmo", {"hidden": 24}),
     "gpt2e-both": ("gpt2e", {"entity_values": "both", "memory_write": "mean"}),
     "gpt2e-epochs": ("gpt2e", {"memory_life": "epochs"}),
@@ -238,7 +239,7 @@ def test_documents_packed_in_a_row_are_as_each_alone(model: LanguageModel) -> No
 
 
 RECURRENT: dict[str, dict[str, Any]] = {
-    "lstm": {},
+    "lstm": {"residual": True},
     "elmo": {"hidden": 24},
     "taglm": {},
     "transformer-xl": {"memory_tokens": 24},
@@ -573,6 +574,7 @@ FORMULAS: list[tuple[str, dict[str, Any], int]] = [
     ),
     ("elmo", {}, V * 16 + 16**2 + 16 + 2 * 2 * 8 * 16 * 17),
     ("elmo", {"hidden": 24, "layers": 3}, V * 16 + 16**2 + 16 + 2 * 3 * (8 * 24 * 17 + 24 * 16)),
+    ("awd-lstm", {}, V * 16 + 2 * 4 * 16 * (16 + 16 + 2) + 16**2 + 16),
     ("lstm", {"layers": 1}, V * 16 + 4 * 16 * (16 + 16 + 2) + 16**2 + 16),
     ("lstm", REGULARISED, V * 16 + 4 * 24 * (16 + 24 + 2) + 4 * 16 * (24 + 16 + 2) + 16**2 + 16),
 ]
@@ -716,6 +718,7 @@ IMPOSSIBLE: list[tuple[str, dict[str, Any], str]] = [
     ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
     ("gpt2-pointer", {"labels": "lagged"}, "lags its labels itself: give gold"),
     ("gpt2-pointer", {"labels": "lagged-resolver:names"}, "itself: give resolver:names"),
+    ("lstm", {"residual": True, "hidden": 24}, "layers of one width, and hidden is 24: leave it"),
     (
         "lstm",
         {"dropout": 0.1, "input_dropout": 0.4},

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -31,16 +31,22 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Run, execute
-from entity_transformers.steps.transfer import Recipe
+from entity_transformers.steps.transfer import Recipe, fit
 from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import ParamsError, read_values
+from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import (
     Finetuned,
+    Stage,
     extend_vocabulary,
     find_embeddings,
     keep_layers,
     learning_rate,
+    list_groups,
+    make_optimizer,
     order_examples,
+    plan_stages,
+    pool,
     predict,
     train,
 )
@@ -52,8 +58,13 @@ KIND_NAMES = [name for name, kind in KINDS.items() if kind.can >= {"encode", "wi
 RECIPE = Recipe(
     examples=None, pretrained=True, layers=None, entities="off", auxiliary_weight=0.5,
     learning_rate=1e-2, warmup=0.1, batch=4, epochs=2, dropout=0.1, weight_decay=0.01,
-    clip_norm=1.0,
+    clip_norm=1.0, text_epochs=0, rate_divisor=1.0, schedule="linear", unfreezing=False,
+    pooling="last",
 )  # fmt: skip
+ULMFIT = RECIPE.model_copy(update={
+    "text_epochs": 1, "rate_divisor": 2.6, "schedule": "slanted", "unfreezing": True,
+    "pooling": "concat", "epochs": 6, "auxiliary_weight": 0.0,
+})  # fmt: skip
 POLARITY, SNLI, WINOGRANDE = map(find_task, ("polarity", "snli", "winogrande"))
 
 
@@ -190,10 +201,13 @@ def test_losses_and_gradients_are_those_of_transformers_two_heads(kind, labels, 
             assert torch.allclose(parameter.grad, pairs[key].grad, atol=1e-5), key
 
 
+@pytest.mark.parametrize("pooling", ["last", "concat"])
 @pytest.mark.parametrize("kind", KIND_NAMES)
-def test_examples_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Tokenizer) -> None:
+def test_examples_side_by_side_are_read_as_each_alone(
+    kind: str, pooling: str, tokenizer: Tokenizer
+) -> None:
     torch.manual_seed(1)
-    model = Finetuned(make_model(kind, tokenizer), WINOGRANDE, 0.1).eval()
+    model = Finetuned(make_model(kind, tokenizer), WINOGRANDE, 0.1, pooling).eval()
     inputs = make_inputs(choices(), "pronoun", tokenizer, model.model.context)
     said, nats = model.read(inputs)
     alone = [model.read([one]) for one in inputs]
@@ -223,6 +237,7 @@ def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer)
     assert gpt2.keys() - bert.keys() == {"no-auxiliary"}
     assert gpt2["full"].auxiliary_weight == 0.5
     assert {recipe.auxiliary_weight for recipe in bert.values()} == {0}
+    assert fit(ULMFIT, params.model("bert")).text_epochs == 0
 
 
 def test_examples_may_be_given_by_task() -> None:
@@ -385,6 +400,103 @@ def test_the_learning_rate_is_that_of_gpt_1_s_program() -> None:
     assert learning_rate(0, 10, none) == pytest.approx(1.8)
 
 
+def test_the_slanted_schedule_is_fastai_s() -> None:
+    """Numbers of fastai 2.8.12: combine_scheds([0.1, 0.9], [SchedLin(1e-2 / 32, 1e-2),
+    SchedLin(1e-2, 1e-2 / 32)]) at step / 40.
+    """
+    recipe = ULMFIT.model_copy(update={"learning_rate": 1e-2, "warmup": 0.1})
+    fastai = {0: 0.0003125, 1: 0.002734375, 3: 0.007578125, 4: 0.01, 5: 0.0097309028,
+              22: 0.0051562494, 39: 0.0005815968}  # fmt: skip
+    rates = {step: learning_rate(step, 40, recipe) for step in fastai}
+    assert rates == pytest.approx(fastai, rel=1e-6)
+    assert learning_rate(0, 1, recipe) == pytest.approx(1e-2 / 32)
+
+
+def test_groups_and_their_rates_are_fastai_s(tokenizer: Tokenizer) -> None:
+    """fastai 2.8.12 on an AWD-LSTM of three layers: awd_lstm_clas_split's five groups, the rates of
+    slice(1e-2 / 2.6**4, 1e-2), and what Optimizer.freeze_to(-3) leaves open. The projection, which
+    fastai's has not, is of the head's group.
+    """
+    model = Finetuned(make_model("awd-lstm", tokenizer, layers=3), POLARITY, 0.1)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    groups = list_groups(model)
+    kinds = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    assert [{names[one].removeprefix("module.") for one in group} for group in groups] == [
+        {"embeddings.weight"},
+        *({f"lstm.{layer}.{kind}" for kind in kinds} for layer in range(3)),
+        {"projection.weight", "projection.bias", "head.1.weight", "head.1.bias"},
+    ]
+    rates = {
+        names[one]: 1e-2 * group["share"]
+        for group in make_optimizer(groups, 5, ULMFIT).param_groups
+        for one in group["params"]
+    }
+    fastai = [0.0002188298729, 0.0005689576695, 0.00147928994, 0.003846153846, 0.01]
+    assert rates == pytest.approx({
+        names[one]: rate for group, rate in zip(groups, fastai, strict=True) for one in group
+    })  # fmt: skip
+    make_optimizer(groups, 3, ULMFIT)
+    opened = [{one.requires_grad for one in group} for group in groups]
+    assert opened == [{False}, {False}, {True}, {True}, {True}]
+
+
+def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch) -> None:
+    """First the words alone, without the head; then a group more in each epoch, from above."""
+    torch.manual_seed(1)
+    lm = make_model("lstm", tokenizer)
+    model = Finetuned(lm, POLARITY, 0.1, "concat")
+    inputs = make_inputs(polar(8), "classification", tokenizer, WINDOW)
+    groups, seen = list_groups(model), []
+
+    def copy() -> list[list[torch.Tensor]]:
+        return [[one.detach().clone() for one in group] for group in groups]
+
+    def note(*given: Any) -> Any:
+        seen.append(copy())
+        return make_optimizer(*given)
+
+    monkeypatch.setattr(finetuned, "make_optimizer", note)
+    train(model, inputs, ULMFIT, 1)
+    seen.append(copy())
+    moved = [
+        [
+            {not torch.equal(*pair) for pair in zip(*group, strict=True)}
+            for group in zip(*two, strict=True)
+        ]
+        for two in pairwise(seen)
+    ]
+    no, yes = {False}, {True}
+    # the head's group has the projection, which words need, and the linear layer, which they don't
+    assert moved == [
+        [yes, yes, yes, {True, False}], [no, no, no, yes], [no, no, yes, yes], [no, yes, yes, yes],
+        [yes, yes, yes, yes],
+    ]  # fmt: skip
+
+
+def test_the_parts_of_a_training() -> None:
+    def plan(**changes: Any) -> list[Stage]:
+        return plan_stages(ULMFIT.model_copy(update=changes), 4)
+
+    text, first = Stage(1, 4, text=True), [Stage(1, 1), Stage(1, 2), Stage(1, 3)]
+    assert plan() == [text, *first, Stage(3, 4)]
+    assert plan(text_epochs=0, epochs=4) == [*first, Stage(1, 4)]
+    assert plan(text_epochs=0, epochs=2) == [Stage(1, 1), Stage(1, 4)]
+    assert plan(unfreezing=False) == [text, Stage(6, 4)]
+
+
+def test_pooled_states_are_those_of_a_loop() -> None:
+    hidden = torch.randn(3, 5, 2, generator=torch.Generator().manual_seed(1))
+    lengths = [5, 1, 3]
+    found = pool(hidden, torch.tensor(lengths), "concat")
+    for row, length in enumerate(lengths):
+        states = hidden[row, :length]
+        for unit in range(2):
+            numbers = [float(one[unit]) for one in states]
+            wanted = [numbers[-1], max(numbers), sum(numbers) / length]
+            assert found[row, unit::2].tolist() == pytest.approx(wanted)
+    assert torch.equal(pool(hidden, torch.tensor(lengths), "last"), found[:, :2])
+
+
 def test_every_example_is_read_once_an_epoch() -> None:
     lengths = np.arange(50)
     first, again, other = (order_examples(lengths, 4, 1, epoch) for epoch in (0, 0, 1))
@@ -393,11 +505,15 @@ def test_every_example_is_read_once_an_epoch() -> None:
     assert not np.array_equal(np.concatenate(first), np.concatenate(other))
 
 
-def test_a_model_learns_what_a_word_tells(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("recipe", [RECIPE, ULMFIT], ids=["gpt1", "ulmfit"])
+def test_a_model_learns_what_a_word_tells(recipe: Recipe, tokenizer: Tokenizer) -> None:
     torch.manual_seed(1)
-    model = Finetuned(tiny_model("gpt2", tokenizer.get_vocab_size(), window=WINDOW), POLARITY, 0.1)
+    kind, rate = ("gpt2", 1e-2) if recipe is RECIPE else ("lstm", 5e-2)
+    lm = tiny_model(kind, tokenizer.get_vocab_size(), window=WINDOW)
+    model = Finetuned(lm, POLARITY, 0.1, recipe.pooling)
     inputs = make_inputs(polar(20), "classification", tokenizer, WINDOW)
-    train(model, inputs, RECIPE.model_copy(update={"epochs": 30, "auxiliary_weight": 0.0}), 1)
+    changes = {"epochs": 30, "auxiliary_weight": 0.0, "learning_rate": rate}
+    train(model, inputs, recipe.model_copy(update=changes), 1)
     inputs = make_inputs(polar(12), "classification", tokenizer, WINDOW)
     assert predict(model, inputs, batch=5).tolist() == [one.label for one in inputs]
 

@@ -33,6 +33,7 @@ CAPABILITIES = {
     "replaced": "tells tokens that a generator has put in, from both sides",
     "layers": "several vectors per token, of which a tagger mixes all or reads some later",
     "windows": "learns by gradient from windows of running text, as section lm says",
+    "finetunes": "can learn a labelled task on from its weights",
     "counts": "counts its training text instead of learning by gradient",
     "pretrained": "has been trained by others, and is taken over as it is",
     "own-tokens": "reads the text in tokens of its own, not in the study's",
@@ -68,7 +69,7 @@ class Kind:
 
 
 MODELS = "entity_transformers.models"
-ENCODES = frozenset({"encode", "windows"})
+ENCODES = frozenset({"encode", "windows", "finetunes"})
 CAUSAL = ENCODES | {"causal"}
 CARRIES = CAUSAL | {"state"}
 ATTENDS = CAUSAL | {"attend"}
@@ -82,6 +83,8 @@ STATIC: dict[str, Any] = {
 
 # fmt: off
 KINDS = {kind.name: kind for kind in (
+    Kind("awd-lstm", "AWD-LSTM", 2018, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm",
+         also=frozenset({"lstm"})),
     Kind("bert", "BERT", 2019, "transformer", p.BertParams, ENCODES | {"masked"}, f"{MODELS}.bert"),
     Kind("berte", "BERTE", 2020, "memory", p.BertEParams,
          ENCODES | {"masked", "entities", "state"}, f"{MODELS}.bert"),
@@ -107,7 +110,7 @@ KINDS = {kind.name: kind for kind in (
          frozenset({"encode", "causal", "attend", "layers", "pretrained"}),
          f"{MODELS}.pretrained"),
     Kind("pretrained-encoder", "Pretrained encoder", 2020, "transformer", p.PretrainedParams,
-         frozenset({"encode", "layers", "pretrained", "own-tokens"}),
+         frozenset({"encode", "finetunes", "layers", "pretrained", "own-tokens"}),
          f"{MODELS}.pretrained"),
     Kind("pretrained-entities", "Pretrained E.T.", 2020, "memory", p.PretrainedEParams,
          frozenset({"encode", "causal", "entities", "state", "pretrained"}),

@@ -273,6 +273,8 @@ class LSTMParams(LmParams):
 
     hidden: Width | None = None
     """units of all layers but the last, which has the width; null: the width"""
+    residual: StrictBool = False
+    """from the second layer on a layer's inputs are added to its outputs, as in ELMo"""
     weight_drop: Rate = 0.0
     """dropout of hidden-to-hidden weights, one mask per window"""
     embedding_dropout: Rate = 0.0
@@ -299,6 +301,8 @@ class LSTMParams(LmParams):
                 yield (
                     f"{name} {rate} falls where dropout {self.dropout} does: set one of them to 0"
                 )
+        if self.residual and self.hidden not in (None, self.width):
+            yield f"residual needs layers of one width, and hidden is {self.hidden}: leave it out"
         if self.layers == 1 and self.hidden not in (None, self.width):
             yield (
                 f"hidden {self.hidden} is of all layers but the last, and layers is 1: leave it out"

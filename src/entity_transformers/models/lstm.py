@@ -144,7 +144,8 @@ class Network(nn.Module):
     ``hidden``: units of all layers but the last, None: the width. ``dropout`` draws for each token
     anew. The rates are shares of zeros in masks that stay for a window (sections 2, 4.2 and 4.3):
     of hidden-to-hidden weights, of words of the vocabulary, embeddings, outputs of all layers but
-    the last, and of the last.
+    the last, and of the last. ``residual``: from the second layer on a layer's inputs are added to
+    its outputs, as in ELMo.
     """
 
     def __init__(
@@ -159,12 +160,13 @@ class Network(nn.Module):
         input_dropout: float = 0.0,
         hidden_dropout: float = 0.0,
         output_dropout: float = 0.0,
+        residual: bool = False,
     ) -> None:
         super().__init__()
         self.width, self.layers, self.hidden = width, layers, hidden or width
         self.weight_drop, self.embedding_dropout = weight_drop, embedding_dropout
         self.input_dropout, self.hidden_dropout = input_dropout, hidden_dropout
-        self.output_dropout = output_dropout
+        self.output_dropout, self.residual = output_dropout, residual
         self.sizes = (width, *[self.hidden] * (layers - 1), width)
         self.embeddings = nn.Embedding(vocabulary, width)
         self.lstm: Any = nn.ModuleList(
@@ -209,6 +211,8 @@ class Network(nn.Module):
             size = layer.hidden_size
             start = [state[:, i, :size].unsqueeze(0).contiguous() for state in (hidden, cell)]
             outputs, end = call_dropped(layer, masks.recurrent[i], dropped, start)
+            if self.residual and i:
+                outputs = outputs + dropped
             ends.append([functional.pad(state[0], (0, hidden.shape[-1] - size)) for state in end])
             dropped = drop(self.dropout(outputs), masks.outputs[i])
         h, c = (torch.stack(states, 1) for states in zip(*ends, strict=True))
@@ -234,7 +238,7 @@ class LSTM(Recurrent):
     network = Network
     shape = (
         *("width", "layers", "dropout", "hidden", "weight_drop", "embedding_dropout"),
-        *("input_dropout", "hidden_dropout", "output_dropout"),
+        *("input_dropout", "hidden_dropout", "output_dropout", "residual"),
     )
 
     def __init__(
@@ -269,6 +273,12 @@ class LSTM(Recurrent):
             penalty = penalise(outputs, dropped, batch.begins, *self.penalties)
             state = replace(state, penalty=penalty)
         return hidden, state
+
+
+class AWDLSTM(LSTM):
+    """An `LSTM` by its own name: its study gives the rates of its masks."""
+
+    kind = KINDS["awd-lstm"]
 
 
 def penalise(

@@ -41,9 +41,15 @@ from entity_transformers.step import Row
 
 STEP, SPLIT = "transfer", "test"
 FULL, NO_AUXILIARY, NO_PRETRAINING = "full", "no-auxiliary", "no-pretraining"
-ENTITIES, SHUFFLED = "entities", "entities-shuffled"
+ENTITIES = "entities"
 GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
-VARIANTS = {FULL: "", NO_AUXILIARY: ", no auxiliary loss", NO_PRETRAINING: ", no pretraining"}
+VARIANTS = {
+    FULL: "",
+    NO_AUXILIARY: ", no auxiliary loss",
+    NO_PRETRAINING: ", no pretraining",
+    "ulmfit": ", ULMFiT",
+    "minilm": "",
+}
 """What the figure shows of each model, and what is added to its name."""
 
 
@@ -82,16 +88,15 @@ def _count_alone(ours: Mapping[str, bool], theirs: Mapping[str, bool]) -> int:
 
 def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, str] | None:
     """What a trial is compared with: another model in one variant; of the same model, the full
-    variant with another, one with that of its name without the auxiliary loss, entities with
-    shuffled ones; a model with entities with another's full variant. None: it is not compared.
+    variant with any other, and each variant with those named after it, as few with
+    few-no-auxiliary; a model with entities with another's full variant. None: it is not compared.
     """
     if model != against:
         if variant == other:
             return {"variant": variant, "against": against}
         about = {"variant": variant, "other": other, "against": against}
         return about if (variant, other) == (ENTITIES, FULL) else None
-    auxiliary, shuffled = (variant, f"{variant}-{NO_AUXILIARY}"), (ENTITIES, SHUFFLED)
-    compared = variant == FULL or (variant, other) in (auxiliary, shuffled)
+    compared = variant == FULL or other.startswith(f"{variant}-")
     return {"variant": variant, "other": other} if compared else None
 
 

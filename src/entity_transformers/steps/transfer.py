@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictBool
 
 from entity_transformers.kinds import ModelEntry
+from entity_transformers.kinds.params import Count
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import check_causal_resolver, check_tasks
 from entity_transformers.study.sections import (
@@ -15,6 +16,7 @@ from entity_transformers.study.sections import (
     Fraction,
     Integer,
     NonNegative,
+    Number,
     Positive,
     Rate,
     Section,
@@ -51,6 +53,16 @@ class Recipe(Section):
     """AdamW's, on matrices only"""
     clip_norm: NonNegative
     """largest gradient norm; 0: no clipping"""
+    text_epochs: Count
+    """passes over the texts of train before the task, in which the language model alone learns"""
+    rate_divisor: Annotated[Number, Field(ge=1)]
+    """a layer's rate is that of the layer above divided by it; 1: one rate for all"""
+    schedule: Literal["linear", "slanted"]
+    """linear: GPT-1's; slanted: ULMFiT's, which rises from 1/32 of the highest rate and returns"""
+    unfreezing: StrictBool
+    """true: only the head learns in the first epoch, and one layer more in each that follows"""
+    pooling: Literal["last", "concat"]
+    """what the head reads: the last state, or beside it the maximum and the mean of all states"""
 
     def on(self, task: str) -> Recipe:
         """The recipe with as many examples as it has of this task."""
@@ -149,8 +161,9 @@ class TransferParams(Recipe):
 
 
 def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
-    """The recipe without an auxiliary loss where the kind predicts no next token."""
-    return recipe if entry.can({"causal"}) else recipe.model_copy(update={"auxiliary_weight": 0.0})
+    """The recipe without losses of words where the kind predicts no next token."""
+    none = {"auxiliary_weight": 0.0, "text_epochs": 0}
+    return recipe if entry.can({"causal"}) else recipe.model_copy(update=none)
 
 
 @step(
@@ -158,7 +171,7 @@ def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
     "fine-tune on each task, as in GPT-1, with its ablations; called again it goes on",
     params=TransferParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
-    needs={"encode", "windows"},
+    needs={"finetunes"},
     libraries=("scipy",),
     gather="report.transfer:pair_up",
     title="Fine-tuning",

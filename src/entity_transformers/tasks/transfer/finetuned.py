@@ -1,5 +1,5 @@
 """A language model with new embeddings and a linear head, and its training: GPT-1's
-L3 = L2 + λ L1.
+L3 = L2 + λ L1, and the parts of ULMFiT (Howard and Ruder, 2018, sections 3.2 and 3.3).
 
 Dimensions: E examples, S their sequences (one, two, or one for each answer), T tokens, W width.
 """
@@ -11,7 +11,8 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +28,8 @@ from entity_transformers.train.checkpoint import TrainingError
 SORTED = 8
 """Batches whose examples are sorted by length together, so that little is padded."""
 STANDARD_DEVIATION = 0.02
+RATIO = 32
+"""Of the highest to the lowest rate of ULMFiT's schedule."""
 _LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers|lstm)\.(\d+)\.")
 _EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
 
@@ -35,17 +38,21 @@ log = logging.getLogger(__name__)
 
 class Finetuned(nn.Module):
     """A model whose vocabulary has start, delimiter and extract at its end, and a head: dropout,
-    and a linear layer from the state of [extract] to a number for each label, or to one for a
-    candidate. New embeddings and the head's weights are drawn from torch's present state.
+    and a linear layer from what `pool` gives of a sequence, by default the state of [extract], to a
+    number for each label, or to one for a candidate. New embeddings and the head's weights are
+    drawn from torch's present state.
     """
 
-    def __init__(self, model: LanguageModel, task: Task, dropout: float) -> None:
+    def __init__(
+        self, model: LanguageModel, task: Task, dropout: float, pooling: str = "last"
+    ) -> None:
         super().__init__()
+        self.pooling = pooling
         self.first = len(find_embeddings(model))
         extend_vocabulary(model)
         self.model, self.task = model, task
         self.module = model.module
-        linear = nn.Linear(model.width, len(task.labels) or 1)
+        linear = nn.Linear(model.width * (3 if pooling == "concat" else 1), len(task.labels) or 1)
         nn.init.normal_(linear.weight, std=STANDARD_DEVIATION)
         nn.init.zeros_(linear.bias)
         self.head = nn.Sequential(nn.Dropout(dropout), linear).to(model.device)
@@ -66,7 +73,7 @@ class Finetuned(nn.Module):
             there = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
             targets = torch.where(there[:, 1:], tokens[:, 1:], IGNORED)
             nats = self.model.nats(hidden[:, :-1], targets).sum(1) / (lengths - 1)
-        states = hidden.float()[torch.arange(len(rows), device=tokens.device), lengths - 1]
+        states = pool(hidden.float(), lengths, self.pooling)
         parts = states.split([len(example.sequences) for example in examples])
         if self.task.shape == "pronoun":
             scores = [self.head(part)[:, 0] for part in parts]
@@ -109,6 +116,20 @@ class Finetuned(nn.Module):
         return functional.cross_entropy(said, labels), nats.mean()
 
 
+def pool(hidden: Tensor, lengths: Tensor, pooling: str) -> Tensor:
+    """Of the states [S, T, W] of sequences of so many tokens [S] the last [S, W], or, concatenated,
+    [S, 3 W]: the last, the maximum and the mean of all (section 3.3).
+    """
+    places = torch.arange(hidden.shape[1], device=hidden.device)
+    last = hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
+    if pooling == "last":
+        return last
+    padding = (places >= lengths[:, None])[..., None]
+    largest = hidden.masked_fill(padding, -torch.inf).amax(1)
+    mean = hidden.masked_fill(padding, 0.0).sum(1) / lengths[:, None]
+    return torch.cat([last, largest, mean], -1)
+
+
 def find_embeddings(model: LanguageModel) -> Tensor:
     """The model's matrix of embeddings [tokens, W], a BERT's with its mask."""
     if model.can("causal"):
@@ -136,26 +157,72 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
     ``layers`` layers. More layers than it has, or names that tell no layers: ValueError.
     """
     own = dict(model.module.named_parameters())
-    place = {name: int(match[1]) if (match := _LAYER.search(name)) else None for name in own}
-    count = len({layer for layer in place.values() if layer is not None})
-    if layers > count or not count:
+    depths = {name: find_depth(name) for name in own}
+    known = len({depth for depth in depths.values() if 0 < depth < math.inf})
+    if layers > known or not known:
         raise ValueError(
-            f"transfer.layers {layers}: {model.kind.label} has {count} layers to transfer"
+            f"transfer.layers {layers}: {model.kind.label} has {known} layers to transfer"
         )
+    kept = math.inf if layers == known else layers
     with torch.no_grad():
         for name, parameter in fresh.module.named_parameters():
-            layer = place[name]
-            above = layers < count and not _EMBEDDING.search(name)
-            if above if layer is None else layer >= layers:
+            if depths[name] > kept:
                 own[name].copy_(parameter)
 
 
-def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Rate of step ``step`` (from 0) of so many, as in GPT-1's program: with x the share of steps
-    that are done after it, the peak times x / ``warmup`` up to ``warmup``, then times 1 − x.
+def find_depth(name: str) -> float:
+    """Where a parameter of this name stands: 0 embeddings, 1 the first layer; infinity: above."""
+    if match := _LAYER.search(name):
+        return int(match[1]) + 1
+    return 0 if _EMBEDDING.search(name) else math.inf
+
+
+def list_groups(model: nn.Module) -> list[list[nn.Parameter]]:
+    """Its parameters from below: embeddings, each layer, and last the head with what else stands
+    above the layers.
     """
-    done = (step + 1) / steps
-    return recipe.learning_rate * (done / recipe.warmup if done <= recipe.warmup else 1 - done)
+    named = [(find_depth(name), parameter) for name, parameter in model.named_parameters()]
+    return [[one for at, one in named if at == depth] for depth in sorted({at for at, _ in named})]
+
+
+class Stage(NamedTuple):
+    """A part of a training, with a schedule of its own: the highest ``learning`` groups learn for
+    so many epochs, the task, or with ``text`` the words alone.
+    """
+
+    epochs: int
+    learning: int
+    text: bool = False
+
+
+def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
+    """The parts of a training. While layers are unfrozen each epoch is one; all groups learn in the
+    last part.
+    """
+    gradual = min(groups, recipe.epochs) - 1 if recipe.unfreezing else 0
+    text = [Stage(recipe.text_epochs, groups, text=True)] if recipe.text_epochs else []
+    return [
+        *text,
+        *(Stage(1, above + 1) for above in range(gradual)),
+        Stage(recipe.epochs - gradual, groups),
+    ]
+
+
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """The head's rate in step ``step`` (from 0) of so many.
+
+    linear: as in GPT-1's program, with x the share of steps that are done after it, the peak times
+    x / ``warmup`` up to ``warmup``, then times 1 − x. slanted: ULMFiT's equation 3 with ratio 32
+    and ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32, where p rises to 1 at step ``cut`` =
+    ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
+    """
+    if recipe.schedule == "linear":
+        done = (step + 1) / steps
+        share = done / recipe.warmup if done <= recipe.warmup else 1 - done
+        return recipe.learning_rate * share
+    cut = max(1, math.floor(steps * recipe.warmup))
+    p = step / cut if step < cut else 1 - (step - cut) / max(1, steps - cut)
+    return recipe.learning_rate * (1 + p * (RATIO - 1)) / RATIO
 
 
 def order_examples(lengths: np.ndarray, batch: int, seed: int, epoch: int) -> list[np.ndarray]:
@@ -173,40 +240,55 @@ def order_examples(lengths: np.ndarray, batch: int, seed: int, epoch: int) -> li
 def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: int) -> None:
     """Fine-tune the model by the recipe. A loss that is not finite raises TrainingError."""
     lengths = np.array([max(map(len, one.sequences)) for one in examples])
-    steps = math.ceil(len(examples) / recipe.batch) * recipe.epochs
-    parameters = list(model.parameters())
-    optimizer = torch.optim.AdamW(
-        [
-            {
-                "params": [p for p in parameters if p.dim() >= 2],
-                "weight_decay": recipe.weight_decay,
-            },
-            {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
-        ]
-    )
+    groups, epochs = list_groups(model), count()
     model.train()
-    step = 0
-    for epoch in range(recipe.epochs):
-        values = []
-        for numbers in order_examples(lengths, recipe.batch, seed, epoch):
-            weight = recipe.auxiliary_weight
-            own = [examples[number] for number in numbers]
-            task_loss, word_loss = model.losses(own, words=weight > 0)
-            loss = task_loss + weight * word_loss
-            values.append(float(loss.detach()))
-            if not math.isfinite(values[-1]):
-                raise TrainingError(
-                    f"step {step + 1}: loss {values[-1]}: lower transfer.learning_rate"
-                )
-            loss.backward()
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(step, steps, recipe)
-            norm = nn.utils.clip_grad_norm_(parameters, recipe.clip_norm or math.inf)
-            if torch.isfinite(norm):
-                optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            step += 1
-        log.info("epoch %d/%d: loss %.4f", epoch + 1, recipe.epochs, np.mean(values))
+    for stage in plan_stages(recipe, len(groups)):
+        optimizer = make_optimizer(groups, stage.learning, recipe)
+        batches = [
+            order_examples(lengths, recipe.batch, seed, next(epochs)) for _ in range(stage.epochs)
+        ]
+        step, steps = 0, sum(map(len, batches))
+        for epoch, epoch_batches in enumerate(batches, start=1):
+            values = []
+            for numbers in epoch_batches:
+                weight = 1.0 if stage.text else recipe.auxiliary_weight
+                own = [examples[number] for number in numbers]
+                task_loss, word_loss = model.losses(own, words=weight > 0)
+                loss = word_loss if stage.text else task_loss + weight * word_loss
+                values.append(float(loss.detach()))
+                if not math.isfinite(values[-1]):
+                    raise TrainingError(
+                        f"step {step + 1}: loss {values[-1]}: lower transfer.learning_rate"
+                    )
+                loss.backward()
+                for group in optimizer.param_groups:
+                    group["lr"] = group["share"] * learning_rate(step, steps, recipe)
+                norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm or math.inf)
+                if torch.isfinite(norm):
+                    optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                step += 1
+            which, of = "text, " if stage.text else "", stage.epochs
+            log.info("%sepoch %d/%d: loss %.4f", which, epoch, of, np.mean(values))
+
+
+def make_optimizer(
+    groups: Sequence[Sequence[nn.Parameter]], learning: int, recipe: Recipe
+) -> torch.optim.AdamW:
+    """AdamW of the highest ``learning`` groups, each with its ``share`` of the head's rate; the
+    others are frozen.
+    """
+    settings = []
+    for below, group in enumerate(reversed(groups)):  # from the head down
+        for parameter in group:
+            parameter.requires_grad_(below < learning)
+        if below < learning:
+            share = recipe.rate_divisor**-below
+            matrices = [p for p in group if p.dim() >= 2]
+            others = [p for p in group if p.dim() < 2]
+            decayed = {"params": matrices, "weight_decay": recipe.weight_decay, "share": share}
+            settings += [decayed, {"params": others, "weight_decay": 0.0, "share": share}]
+    return torch.optim.AdamW(settings)
 
 
 @torch.inference_mode()

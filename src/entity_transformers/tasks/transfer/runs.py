@@ -162,7 +162,7 @@ class Trainings:
         trained = self._load(recipe, seed)
         log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
         torch.manual_seed(seed)
-        model = Finetuned(trained, find_task(name), recipe.dropout)
+        model = Finetuned(trained, find_task(name), recipe.dropout, recipe.pooling)
         inputs = self._make(model, model.task, own, recipe.entities, seed)
         train(model, inputs, recipe, seed)
         return model, inputs
