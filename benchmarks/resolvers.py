@@ -73,8 +73,10 @@ class Scores:
 
     def add(self, gold: Iterable[Mention], found: Iterable[Mention]) -> None:
         """Add one document: its gold mentions and those that were found."""
-        key, response = make_chains(gold), make_chains(found)
-        both = {span for chain in key for span in chain} & {s for chain in response for s in chain}
+        key = make_chains(gold)
+        spans = frozenset().union(*key)
+        response = make_chains(found, spans)
+        both = spans & frozenset().union(*response)
         sizes = sum(map(len, key)), sum(map(len, response))
         self.mentions.add(len(both), sizes[0], len(both), sizes[1])
         self.muc.add(*count_links(key, response), *count_links(response, key))
@@ -88,9 +90,9 @@ class Scores:
         return (self.muc.f1 + self.b_cubed.f1 + self.ceaf_e.f1) / 3
 
 
-def make_chains(mentions: Iterable[Mention]) -> list[Chain]:
-    """The entities' sets of spans, disjoint: as in the reference scorer (scorer.pl 8.01), a span
-    that several have counts in the first of them alone.
+def make_chains(mentions: Iterable[Mention], key: Chain | None = None) -> list[Chain]:
+    """The entities' sets of spans. As in the reference scorer (scorer.pl 8.01), a span that several
+    have counts in the first of them alone, if it is one of the ``key``'s (None: any).
     """
     chains: dict[int, set[Span]] = {}
     for mention in mentions:
@@ -99,7 +101,7 @@ def make_chains(mentions: Iterable[Mention]) -> list[Chain]:
     found = []
     for spans in chains.values():
         found.append(frozenset(spans - taken))
-        taken |= spans
+        taken |= spans if key is None else spans & key
     return [chain for chain in found if chain]
 
 

@@ -220,5 +220,5 @@ def test_the_step_leaves_the_examples_that_the_readers_read(
 
 
 def test_an_unknown_task_is_refused(root: Path) -> None:
-    with pytest.raises(ParamsError, match=r"examples.tasks: 'wsc274', expected tasks of gap"):
+    with pytest.raises(ParamsError, match=r"examples.tasks.0: 'wsc274', expected one of gap"):
         load(root / "params.yaml", {"examples.tasks": ["wsc274"]})

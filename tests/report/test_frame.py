@@ -27,7 +27,7 @@ def test_measures_read_back_bit_for_bit(tmp_path: Path) -> None:
     assert frame.render(held.data) == path.read_text()
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+A1", "@SUM(A1)", "-x", "'=1", "''@", "\t=1"])
+@pytest.mark.parametrize("text", ["=1+1", "+A1", "@SUM(A1)", "-x", "'=1", "''@", "\t=1", "＝1"])
 def test_a_text_that_a_spreadsheet_would_compute_is_quoted(text: str, tmp_path: Path) -> None:
     data = frame.make([{**ROWS[0], "size": text, "value": -0.5}, {**ROWS[1], "size": "-1"}])
     (tmp_path / "measures.csv").write_text(frame.render(data))

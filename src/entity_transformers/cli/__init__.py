@@ -45,7 +45,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "count documents, chains, mentions, tags and named entities of any corpus",
         ),
         "fetch-data": ("corpus", "download every pinned data set into one folder"),
-        "annotate": ("resolve", "find coreference chains in a text, for a study"),
+        "annotate": ("corpus", "find coreference chains in a text, for a study"),
     },
     "trained models": {
         "demo": ("demo", "what a model expects of each word, with its memory and without"),

@@ -1,18 +1,47 @@
-"""Tools for corpora: what is in one, and downloads."""
+"""Tools for corpora: what is in one, chains for one, and downloads."""
 
 from __future__ import annotations
 
 import json as json_format
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal
 
+from entity_transformers.artifacts import write_json_lines
 from entity_transformers.cli.flags import Flag
+from entity_transformers.corpus.document import to_row
 from entity_transformers.corpus.download import datasets, locate
 from entity_transformers.corpus.readers import detect_format, read_corpus, registry
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
+from entity_transformers.resolve import layers
+from entity_transformers.resolve.registry import make_resolver
 
 log = logging.getLogger(__name__)
+FORMAT = Annotated[str, Flag(f"auto, {', '.join(registry())}", "FORMAT")]
+
+
+def choose_format(format: str, path: Path) -> str:
+    """The format that is named; of auto that which the path is recognised as, which is logged."""
+    if format != "auto":
+        return format
+    found, why = detect_format(path)
+    log.info("read as %s, since %s (--format names another)", found, why)
+    return found
+
+
+def annotate(
+    file: Annotated[Path, Flag("a corpus in any format", "FILE", positional=True)],
+    output: Annotated[Path, Flag("the corpus with chains (JSON lines)", "FILE")],
+    resolver: Annotated[str, Flag("names, names-causal, names-pronouns, ...", "NAME")] = "names",
+    format: FORMAT = "auto",
+) -> None:
+    """Find coreference chains in a corpus and write it as the JSON lines that every study reads."""
+    corpus = read_corpus(detect_format(file)[0] if format == "auto" else format, file)
+    counts: Counter[str] = Counter()
+    found = layers.annotate(corpus, make_resolver(resolver), None, counts)
+    write_json_lines(output, map(to_row, found))
+    log.info("%s", layers.show_counts(counts))
 
 
 def fetch_data(
@@ -31,7 +60,7 @@ def fetch_data(
 
 def inspect_corpus(
     path: Annotated[Path, Flag("a file or folder", positional=True)],
-    format: Annotated[str, Flag(f"auto, {', '.join(registry())}", "FORMAT")] = "auto",
+    format: FORMAT = "auto",
     nested_mentions: Annotated[
         Literal["outermost", "innermost", "drop"], Flag("policy that the kept counts follow")
     ] = "outermost",
@@ -42,10 +71,7 @@ def inspect_corpus(
     json: Annotated[bool, Flag("print a JSON object instead of a table")] = False,
 ) -> None:
     """Print the counts of any corpus on disk, beside the known sizes of a whole CoNLL-2012."""
-    found = format
-    if format == "auto":
-        found, why = detect_format(path)
-        log.info("read as %s, since %s (--format names another)", found, why)
+    found = choose_format(format, path)
     corpus = read_corpus(found, path, exclude=exclude, bad_documents=bad_documents)
     statistics = describe(corpus, nested_mentions)
     statistics["left_out"] = corpus.ledger.as_dict()

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import yaml
 
 from entity_transformers.artifacts import write_json_lines, write_text
+from entity_transformers.cli.corpus import choose_format
 from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document, Split, to_row
 from entity_transformers.corpus.held_out import FEWEST, hold_out
-from entity_transformers.corpus.readers import detect_format, find_reader, names, read_corpus
+from entity_transformers.corpus.readers import find_reader, names, read_corpus
 from entity_transformers.corpus.statistics import describe
 from entity_transformers.study.params import load
 from entity_transformers.study.processor import has_bfloat16
@@ -49,9 +50,7 @@ def init(
 ) -> None:
     """Write a study of your own corpus: the steps that its text can fill, a model of its size."""
     file = _find_file(name)
-    if format == "auto":
-        format, why = detect_format(corpus)
-        log.info("read as %s, since %s (--format names another)", format, why)
+    format = choose_format(format, corpus)
     if format not in names():
         raise CorpusError(
             f"{corpus}: format {format} has {' and '.join(find_reader(format).splits)} alone, so"

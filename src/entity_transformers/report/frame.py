@@ -34,7 +34,7 @@ import pandas as pd
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
 CURVE_TEXTS = ("curve", "model")
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 
 

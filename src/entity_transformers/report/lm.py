@@ -84,7 +84,7 @@ def explain_missing(results: Results) -> str:
             apart.append(write_label(model))
     text = f" No perplexity: {', '.join(none)} do not predict the next token." if none else ""
     if apart:
-        text += f" No loss of training: {', '.join(apart)} are trained on another objective."
+        text += f" No loss of training (another objective): {', '.join(apart)}."
     return text
 
 

@@ -4,34 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from entity_transformers.corpus.readers import names, registry
 from entity_transformers.resolve.registry import REGISTRY
 from entity_transformers.step import DOCUMENTS, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section
-
-
-def _check_format(name: str) -> str:
-    if name not in names():
-        raise ValueError(f"{name!r}, expected one of {', '.join(names())}")
-    return name
-
-
-def _known_resolver(name: str) -> str:
-    if name not in REGISTRY:
-        raise ValueError(f"no such resolver, expected one of {', '.join(REGISTRY)}")
-    return name
-
-
-Resolver = Annotated[str, AfterValidator(_known_resolver)]
-
-
-def _check_evaluated(name: str) -> str:
-    if name not in EVALUATED:
-        raise ValueError(f"{name!r}, expected one of {', '.join(EVALUATED)}")
-    return name
-
+from entity_transformers.study.sections import PositiveInt, Section, one_of
 
 EVALUATED = tuple(
     dataset.name
@@ -45,9 +23,7 @@ EVALUATED = tuple(
 class CorpusParams(Section):
     """The text with coreference chains (section 4.2)."""
 
-    format: Annotated[
-        str, AfterValidator(_check_format), Field(json_schema_extra={"enum": list(names())})
-    ]
+    format: Annotated[str, one_of(names()), Field(json_schema_extra={"enum": list(names())})]
     """how the corpus is written; sample: generated on the spot"""
     path: str | None
     """local file or folder; null: download"""
@@ -60,7 +36,7 @@ class CorpusParams(Section):
     """strict: stop at a bad document; skip: leave it out and count it"""
     unit: Literal["chapter", "book"]
     """what a document is (format text)"""
-    evaluated: tuple[Annotated[str, AfterValidator(_check_evaluated)], ...]
+    evaluated: tuple[Annotated[str, one_of(EVALUATED)], ...]
     """data sets that are evaluated on, whose text is left out of train: names"""
     nested_mentions: Literal["outermost", "innermost", "drop"]
     """which of nested mentions gives a word its entity"""
@@ -68,7 +44,7 @@ class CorpusParams(Section):
     """keep chains of one mention (OntoNotes has none)"""
     spacing: Literal["natural", "every_word"]
     """natural: spaces as in running text; every_word: one before each word"""
-    resolvers: tuple[Resolver, ...]
+    resolvers: tuple[Annotated[str, one_of(REGISTRY)], ...]
     """coreference resolvers that annotate it: NAME gives the labels resolver:NAME beside the gold
     ones"""
     sample_words: Annotated[PositiveInt, Field(le=60_000)]
@@ -113,26 +89,16 @@ def corpus(run: Run) -> Rows:
 
 def _count(split: str, counts: dict[str, Any]) -> Rows:
     """The numbers of `corpus.statistics.describe` for one split."""
+    parts = {"ne_spans": ("named_entities", "label"), "pos": ("words", "group")}
     for name, count in counts.items():
         if name == "lost":
             for nesting, losses in count.items():
                 for lost, number in losses.items():
-                    yield {
-                        "measure": f"lost_{lost}",
-                        "value": number,
-                        "split": split,
-                        "nesting": nesting,
-                    }
-        elif name == "ne_spans":
-            for label, number in count.items():
-                yield {
-                    "measure": "named_entities",
-                    "value": number,
-                    "split": split,
-                    "label": label,
-                }
-        elif name == "pos":
-            for group, number in count.items():
-                yield {"measure": "words", "value": number, "split": split, "group": group}
+                    about = {"split": split, "nesting": nesting}
+                    yield {"measure": f"lost_{lost}", "value": number, **about}
+        elif name in parts:
+            measure, column = parts[name]
+            for part, number in count.items():
+                yield {"measure": measure, "value": number, "split": split, column: part}
         else:
             yield {"measure": name, "value": count, "split": split}

@@ -10,33 +10,24 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from entity_transformers.corpus.tasks import registry
-from entity_transformers.resolve.registry import REGISTRY, check_causal
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.sections import Section
+from entity_transformers.study.sections import Section, one_of
 
 
-def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Different names, each of a task that there is; ValueError."""
-    for name in names:
-        if name not in registry():
-            raise ValueError(f"{name!r}, expected tasks of {', '.join(registry())}")
+def _check_different(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise ValueError(f"{list(names)}: a task is named twice")
     return names
 
 
-def check_causal_resolver(name: str) -> str:
-    """A resolver that is built in and causal; ValueError."""
-    if name not in REGISTRY:
-        raise ValueError(f"{name!r}, expected one of {', '.join(REGISTRY)}")
-    check_causal(name, name)
-    return name
+Tasks = Annotated[tuple[Annotated[str, one_of(registry())], ...], AfterValidator(_check_different)]
+"""Different tasks that there are."""
 
 
 class ExamplesParams(Section):
     """Tasks with labelled examples (docs/transfer.md)."""
 
-    tasks: Annotated[tuple[str, ...], AfterValidator(check_tasks), Field(min_length=1)]
+    tasks: Annotated[Tasks, Field(min_length=1)]
     """those that are read"""
     path: str | None
     """folder with a folder for each task; null: that of this machine, or a download"""

@@ -9,8 +9,9 @@ from pydantic import AfterValidator, Field, StrictBool
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.kinds.params import Count
+from entity_transformers.resolve.registry import REGISTRY, check_causal
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.steps.examples import check_causal_resolver, check_tasks
+from entity_transformers.steps.examples import Tasks
 from entity_transformers.study.sections import (
     Ascending,
     Fraction,
@@ -21,7 +22,13 @@ from entity_transformers.study.sections import (
     Rate,
     Section,
     Size,
+    one_of,
 )
+
+
+def _check_causal(resolver: str) -> str:
+    check_causal(resolver, resolver)
+    return resolver
 
 
 class Recipe(Section):
@@ -74,9 +81,9 @@ class Recipe(Section):
 class TransferParams(Recipe):
     """Fine-tuning on tasks (docs/transfer.md)."""
 
-    tasks: Annotated[tuple[str, ...], AfterValidator(check_tasks), Field(min_length=1)]
+    tasks: Annotated[Tasks, Field(min_length=1)]
     """of examples.tasks, with a split train"""
-    also_score: Annotated[tuple[str, ...], AfterValidator(check_tasks)]
+    also_score: Tasks
     """pronouns' tasks on which what is trained on another of them is scored"""
     seeds: Annotated[tuple[Integer, ...] | None, Field(min_length=1)]
     """of the fine-tunings, in a study of one seed; null: the run's own"""
@@ -85,7 +92,7 @@ class TransferParams(Recipe):
     lowest loss on dev is taken. A variant with a rate of its own tries none"""
     rate_task: str
     """of tasks, the one they are tried on"""
-    resolver: Annotated[str, AfterValidator(check_causal_resolver)]
+    resolver: Annotated[str, one_of(REGISTRY), AfterValidator(_check_causal)]
     """built-in and causal; whose chains models that read entities are given"""
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """trainings by name: what differs from the values here, and under models and tasks, where it is

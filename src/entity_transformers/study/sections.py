@@ -4,7 +4,7 @@ with every key's type, limits and meaning; those of the steps stand with them in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -23,6 +23,17 @@ def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
     if list(values) != sorted(set(values)):
         raise ValueError(f"{list(values)}: expected different ones, smallest first")
     return values
+
+
+def one_of(known: Collection[str]) -> AfterValidator:
+    """One of these names, which may still grow."""
+
+    def check(name: str) -> str:
+        if name not in known:
+            raise ValueError(f"{name!r}, expected one of {', '.join(known)}")
+        return name
+
+    return AfterValidator(check)
 
 
 Ascending = AfterValidator(_check_ascending)

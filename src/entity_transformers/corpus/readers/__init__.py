@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import first_line, shown
+from entity_transformers.corpus.files import SplitFile, find_split_files, first_line, shown
 from entity_transformers.corpus.ledger import Ledger, Policy
 from entity_transformers.corpus.sources import Dataset
 
@@ -50,6 +50,7 @@ class Reader:
     read       documents of a path that is there; what is left out is written down in the ledger
     recognise  whether a path that is there is of this format
     splits     which splits such a corpus can have; a study needs train, dev and test
+    patterns   names of a folder's files, of a format whose corpora are the user's own
     data       which of a folder's files it reads, and where they come from when no path is given
     provide    for a corpus that the package holds: how many words -> relative file name -> text
     """
@@ -58,14 +59,33 @@ class Reader:
     form: str
     read: Callable[[Path, Ledger], Iterator[Document]]
     recognise: Callable[[Path], Match | None]
-    splits: tuple[Split, ...]
+    splits: tuple[Split, ...] = ("train", "dev", "test")
+    patterns: tuple[str, ...] = ()
     data: tuple[Dataset, ...] = ()
     provide: Callable[[int], dict[str, str]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.patterns:
+            own = Dataset(self.name, patterns=tuple(f"**/{one}" for one in self.patterns))
+            object.__setattr__(self, "data", (own,))
 
     @property
     def needs_path(self) -> bool:
         """Whether the corpus is the user's own: neither downloaded nor part of the package."""
         return self.provide is None and not any(dataset.downloads for dataset in self.data)
+
+
+def read_files(
+    path: Path,
+    patterns: Sequence[str],
+    ledger: Ledger,
+    read: Callable[[SplitFile], Iterator[Document]],
+) -> Iterator[Document]:
+    """The documents that ``read`` finds in a file, or in those of a folder that match a pattern, by
+    path. A fault of a whole file counts as one of a document.
+    """
+    files = find_split_files(path, patterns)
+    return (document for file in files for document in ledger.accept(read(file), str(file.path)))
 
 
 @cache

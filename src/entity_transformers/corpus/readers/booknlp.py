@@ -21,18 +21,10 @@ from entity_transformers.corpus.document import (
     Split,
     reading_order,
 )
-from entity_transformers.corpus.files import (
-    check_text,
-    find_files,
-    find_split_files,
-    first_line,
-    open_lines,
-    shown,
-)
+from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import flatten_entities
-from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import Dataset
+from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
 
 _TOKENS = ("token_ID_within_document", "sentence_ID", "byte_onset", "byte_offset", "word",
            "fine_POS_tag")  # fmt: skip
@@ -44,23 +36,16 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """The book of a file, its other one beside it, or a folder's books by path."""
     if path.suffix == ".entities":
         path = path.with_suffix(".tokens")
-    files = find_split_files(path, _PATTERNS)
-    return (
-        document
-        for file in files
-        if ledger.admits(file.name)
-        for document in ledger.accept(
-            _read_book(file.path, file.name, file.split, ledger), str(file.path)
-        )
-    )
+    return read_files(path, _PATTERNS, ledger, lambda file: _read_book(*file, ledger))
 
 
 def _read_book(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
-    entities = path.with_suffix(".entities")
-    if not path.is_file() or not entities.is_file():
-        missing = entities if path.is_file() else path
-        raise CorpusError(f"{missing}: no such file, which a book of BookNLP has: add it")
-    yield read_book(open_lines(path), open_lines(entities), str(path), name, split, ledger)
+    if ledger.admits(name):
+        entities = path.with_suffix(".entities")
+        for file in (path, entities):
+            if not file.is_file():
+                raise CorpusError(f"{file}: no such file, which a book of BookNLP has: add it")
+        yield read_book(open_lines(path), open_lines(entities), str(path), name, split, ledger)
 
 
 def read_book(
@@ -175,6 +160,5 @@ READER = Reader(
     form="BookNLP's output, *.tokens with *.entities beside",
     read=read,
     recognise=recognise,
-    splits=("train", "dev", "test"),
-    data=(Dataset("booknlp", patterns=("**/*.tokens", "**/*.entities")),),
+    patterns=("*.tokens", "*.entities"),
 )

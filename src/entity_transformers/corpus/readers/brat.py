@@ -22,19 +22,11 @@ from entity_transformers.corpus.document import (
     Split,
     reading_order,
 )
-from entity_transformers.corpus.files import (
-    check_text,
-    find_files,
-    find_split_files,
-    first_line,
-    open_lines,
-    shown,
-)
+from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import find_chain, join
-from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
 from entity_transformers.corpus.readers.text import read_text
-from entity_transformers.corpus.sources import Dataset
 from entity_transformers.corpus.splitting import split_annotated
 
 _PATTERNS = ("*.ann",)
@@ -48,23 +40,17 @@ _FIRST = re.compile(rf"(?:[TREAMN]{_NUMBER}|#\S*|\*)\t")
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """The document of a file, its other one beside it, or a folder's documents by path."""
-    files = find_split_files(path.with_suffix(".ann") if path.is_file() else path, _PATTERNS)
     if path.is_dir():
         texts = {text.with_suffix(".ann") for text in find_files(path, ("*.txt",))}
-        ledger.counts["texts_without_annotations"] += len(texts - {file.path for file in files})
-    return (
-        document
-        for file in files
-        if ledger.admits(file.name)
-        for document in ledger.accept(
-            _read_files(file.path, file.name, file.split, ledger), str(file.path)
-        )
-    )
+        ledger.counts["texts_without_annotations"] += len(texts - {*find_files(path, _PATTERNS)})
+    root = path.with_suffix(".ann") if path.is_file() else path
+    return read_files(root, _PATTERNS, ledger, lambda file: _read_files(*file, ledger))
 
 
 def _read_files(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
-    text = read_text(path.with_suffix(".txt"))
-    yield make_document(text, open_lines(path), str(path), name, split, ledger)
+    if ledger.admits(name):
+        text = read_text(path.with_suffix(".txt"))
+        yield make_document(text, open_lines(path), str(path), name, split, ledger)
 
 
 def make_document(
@@ -155,6 +141,5 @@ READER = Reader(
     form="brat's standoff, *.ann with *.txt beside",
     read=read,
     recognise=recognise,
-    splits=("train", "dev", "test"),
-    data=(Dataset("brat", patterns=("**/*.ann", "**/*.txt")),),
+    patterns=("*.ann", "*.txt"),
 )

@@ -36,7 +36,6 @@ from entity_transformers.corpus.readers.jsonl import (
     read_rows,
     recognise_rows,
 )
-from entity_transformers.corpus.sources import Dataset
 from entity_transformers.corpus.splitting import split_annotated
 
 _WORDS = ("words", "tokens", "document")
@@ -222,6 +221,5 @@ READER = Reader(
     form="JSON lines of documents with words and clusters (AllenNLP, maverick, fastcoref)",
     read=read,
     recognise=recognise,
-    splits=("train", "dev", "test"),
-    data=(Dataset("clusters", patterns=tuple(f"**/{pattern}" for pattern in PATTERNS)),),
+    patterns=PATTERNS,
 )

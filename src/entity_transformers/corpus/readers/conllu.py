@@ -19,18 +19,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
-from entity_transformers.corpus.document import (
-    SPLITS,
-    CorpusError,
-    Document,
-    Mention,
-    reading_order,
-)
+from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
 from entity_transformers.corpus.files import (
+    SplitFile,
     check_lines,
     check_text,
     find_files,
-    find_split_files,
     first_line,
     is_html,
     number_names,
@@ -39,8 +33,7 @@ from entity_transformers.corpus.files import (
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.parquet import TAGS
-from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import Dataset
+from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
 
 PENN = frozenset((*TAGS, "#", "GW", "_"))
 FROM_UNIVERSAL = {
@@ -120,15 +113,11 @@ class Block:
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
-    files = find_split_files(path, _PATTERNS)
-    return (
-        document
-        for file in files
-        for document in ledger.accept(
-            read_documents(open_lines(file.path), str(file.path), file.name, file.split, ledger),
-            str(file.path),
-        )
-    )
+
+    def read_one(file: SplitFile) -> Iterator[Document]:
+        return read_documents(open_lines(file.path), str(file.path), *file[1:], ledger)
+
+    return read_files(path, _PATTERNS, ledger, read_one)
 
 
 def read_documents(
@@ -421,6 +410,5 @@ READER = Reader(
     form="CoNLL-U with Entity, of CorefUD or GUM (*.conllu)",
     read=read,
     recognise=recognise,
-    splits=SPLITS[:3],
-    data=(Dataset("conllu", patterns=tuple(f"**/{pattern}" for pattern in _PATTERNS)),),
+    patterns=_PATTERNS,
 )

@@ -37,7 +37,6 @@ from entity_transformers.corpus.files import (
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import flatten_entities
 from entity_transformers.corpus.readers import Evidence, Match, Reader
-from entity_transformers.corpus.sources import Dataset
 
 LONGEST_ROW = 100_000_000
 """Characters of a row, which holds a whole document."""
@@ -228,5 +227,5 @@ READER = Reader(
     read=read,
     recognise=recognise,
     splits=SPLITS,
-    data=(Dataset("jsonl", patterns=tuple(f"**/{pattern}" for pattern in PATTERNS)),),
+    patterns=PATTERNS,
 )

@@ -72,7 +72,6 @@ READER = Reader(
     form="a folder with coref/conll and splits/0",
     read=read,
     recognise=recognise,
-    splits=("train", "dev", "test"),
     data=(
         pinned(
             "litbank",

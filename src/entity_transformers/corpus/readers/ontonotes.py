@@ -127,7 +127,6 @@ READER = Reader(
     form="CoNLL-2012 rows (*_conll, *.conll) or the hub's *.parquet",
     read=read,
     recognise=recognise,
-    splits=("train", "dev", "test"),
     data=(
         Dataset(
             "ontonotes",

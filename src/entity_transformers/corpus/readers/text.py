@@ -180,7 +180,6 @@ READER = Reader(
     form="a text *.txt, or a folder or archive of texts",
     read=read,
     recognise=recognise,
-    splits=("train", "dev", "test"),
     data=(
         pinned(
             "text",
