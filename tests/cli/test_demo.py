@@ -123,6 +123,7 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str])
         ("Anna] met [1 Bob].", folder, "the bracket ] closes no mention"),
         (" \n", folder, "no words in it"),
         ("Anna", folder / "absent", "no model there"),
+        (str(folder / "config.json"), folder, "is a file, expected a text"),
     ):
         error = fail(capsys, "demo", text, "--model", str(model))
         assert told in error

@@ -83,7 +83,8 @@ def test_a_study_without_a_tested_model_has_no_claims(study: Study) -> None:
     results = study(("gpt2",))
     assert build_claims(results).rows == ()
     assert "claims" not in {name for one in build_sections(results) for name in one.tables}
-    assert write_headline(results)[0].startswith("Perplexity per token on test: GPT2 ")
+    assert write_headline(results)[0].startswith("Perplexity per token on test: ")
+    assert write_headline(results)[0].endswith("(GPT2).")
 
 
 def test_the_headline_says_the_numbers(small: Results) -> None:

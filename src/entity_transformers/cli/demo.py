@@ -67,6 +67,8 @@ def demo(
         about, _, text = (
             files("entity_transformers").joinpath("data/demo.txt").read_text().partition("\n\n")
         )
+    if len(text) < 256 and Path(text).is_file():
+        raise ValueError(f"{text} is a file, expected a text: demo \"$(cat '{text}')\"")
     if not text.strip() or has_marks(text):
         read_marked(text)  # before a model is looked for: is it one?
     name, reader = open_model(model)

@@ -139,7 +139,7 @@ class DocumentReader:
         if not (folder / "config.json").is_file():
             raise FileNotFoundError(
                 f"{folder}: no model there (config.json is missing): train or"
-                " export one, or correct the path"
+                " export one, or correct the path; a model of the hub is hub:NAME"
             )
         own, above = folder / "tokenizer.json", folder.resolve().parents
         path = own if tokenizer is None else Path(tokenizer)

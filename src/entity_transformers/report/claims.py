@@ -70,8 +70,8 @@ def build_claims(results: Results) -> Table:
         measures="Each claim is judged by the numbers of this study alone.",
         note=(
             f"{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be computed."
-            f" {SMALLER.capitalize()}: the sign is the paper's, but its effect lies outside the"
-            f" interval. {UNUSED.capitalize()}: what the memory is given changes less than"
+            f" {SMALLER.capitalize()}: an effect as large as the paper's lies outside the interval,"
+            f" whatever the sign. {UNUSED.capitalize()}: what the memory is given changes less than"
             f" {INERT} nats per token."
         ),
     )
@@ -99,7 +99,7 @@ def judge_entities(results: Results) -> Judged:
     if unbeaten:
         worse = any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
         status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
-        names = _list(write_label(one.against) for one in unbeaten)
+        names = _list((write_label(one.against) for one in unbeaten), "or")
         return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
     if missing:
         return ABSENT, f"{VERDICTS[ABSENT]}: the controls {missing} were not run."
@@ -107,9 +107,9 @@ def judge_entities(results: Results) -> Judged:
     return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {names}."
 
 
-def _list(items: Iterable[str]) -> str:
+def _list(items: Iterable[str], word: str = "and") -> str:
     *most, last = [*items] or [""]
-    return " and ".join([", ".join(most), last] if most else [last])
+    return f" {word} ".join([", ".join(most), last] if most else [last])
 
 
 def _sign(value: float) -> str:
@@ -285,8 +285,9 @@ def say_perplexity(results: Results) -> str:
         known = {model: mean for model, mean in means.items() if mean is not None}
         order = sorted(known, key=known.__getitem__)
         ends = dict.fromkeys((*order[:1], *order[-1:]))
-        named = " to ".join(f"{write_label(model)} {known[model]:.2f}" for model in ends)
-        return f"Perplexity per token on {split}: {named}." if named else ""
+        named = [f"{known[model]:,.2f} ({write_label(model)})" for model in ends]
+        span = f"from {' to '.join(named)}" if len(named) > 1 else "".join(named)
+        return f"Perplexity per token on {split}: {span}." if named else ""
     said = []
     for model in results.pair if split else ():
         on, off = read(model, "on"), read(model, "off")
