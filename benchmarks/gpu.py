@@ -95,7 +95,7 @@ def wait() -> None:
 
 def make_entry(side: Side, options: argparse.Namespace) -> ModelEntry:
     """The paper's training in the size of the options."""
-    names = ("layers", "width", "heads", "window", "steps", "dropout")
+    names = ("layers", "width", "heads", "window", "steps", "dropout", "attention")
     return resize(
         PAPER.model(side.model),
         **{name: getattr(options, name) for name in names},
@@ -250,6 +250,7 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "cpu"), help="left out: cuda if there is one")
     parser.add_argument("--tiny", action="store_true", help="a size that a CPU runs in seconds")
     parser.add_argument("--dropout", type=float, default=0.0, help="the paper's is 0.1")
+    parser.add_argument("--attention", choices=("sdpa", "flex"), default="flex")
     parser.add_argument("--batches", type=int, nargs="+", help="left out: 1, 2, 4, ... that fit")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="at B = 1")
     above = {"choices": MODES, "default": ("default",), "help": "above, those of --modes"}

@@ -38,6 +38,15 @@ def test_value_and_gradients_are_autograds(tokens, scale, strip, monkeypatch):
     torch.testing.assert_close(torch.autograd.grad(scale * loss, (states, weight)), expected)
 
 
+def test_compiled_it_is_the_same() -> None:
+    states, weight, targets = make(40, torch.float32)
+    found, expected = (
+        torch.autograd.grad(sum_losses(states, weight, targets, compiled=how), (states, weight))
+        for how in (True, False)
+    )
+    torch.testing.assert_close(found, expected)
+
+
 def test_logits_of_any_size_are_exact() -> None:
     """Losses far beyond exp's range, as float64 gives them."""
     states, weight, targets = make(12, torch.float32)

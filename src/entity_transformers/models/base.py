@@ -156,6 +156,8 @@ class LanguageModel(ABC):
     """Which state of a mention stands for its entity: that of its last token, or the mean."""
     mask: int
     """The token that stands for a hidden one, for kinds that are "masked"."""
+    compiled: bool = False
+    """Does torch compile what `encode` runs?"""
     objective: str = "causal"
     """What training minimises: "causal", the nats of each next token; with another name, what
     `draw` and `sum_losses` say.
@@ -273,6 +275,7 @@ class LanguageModel(ABC):
 
     def compile(self, mode: str) -> None:
         """Have torch compile what `encode` runs."""
+        self.compiled = True
         for part in self.parts:
             part.compile(mode=mode)
 

@@ -3,13 +3,17 @@
 Beside the model this is the largest part of a step: with 2,048 tokens and GPT-2's vocabulary the
 logits alone are 412 MB in float32, and autograd keeps several such matrices. Here one chunk of them
 exists at a time, none is computed twice, and on a CPU what is done to single logits is done strip
-by strip, so that a strip stays in the cache from the first operation to the last.
+by strip, so that a strip stays in the cache from the first operation to the last. On a GPU these
+operations take longer than the products of matrices, unless they are compiled into one or two
+passes over the logits.
 
 Dimensions: N tokens, V vocabulary, W width; n tokens of a strip.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -27,9 +31,10 @@ ALIGNED = {"cuda": 64}
 
 def compute_loss(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
     """The sum of `LanguageModel.nats` for training: hidden states [B, T, W], targets [B, T]."""
-    return sum_losses(
-        hidden.reshape(-1, hidden.shape[-1]), model.output_weight, targets.reshape(-1)
-    )
+    states = hidden.reshape(-1, hidden.shape[-1])
+    # a CPU's strips are in its cache anyway
+    compiled = model.compiled and states.device.type != "cpu"
+    return sum_losses(states, model.output_weight, targets.reshape(-1), compiled=compiled)
 
 
 def sum_losses(
@@ -38,6 +43,7 @@ def sum_losses(
     targets: Tensor,
     share: Tensor | None = None,
     copied: Tensor | None = None,
+    compiled: bool = False,
 ) -> Tensor:
     """Sum of the negative log-likelihoods in nats, a float32 scalar, of ``targets`` int64 [N] under
     p, the softmax of the logits states @ weight.T; or, with ``share`` and ``copied`` float32 [N],
@@ -45,9 +51,9 @@ def sum_losses(
 
     ``states`` [N, W], ``weight`` [V, W]; a target of -100 counts nothing. Products run in
     autocast's dtype where it is on, everything else in float32 at least. Its gradient can be taken
-    once, not differentiated again.
+    once, not differentiated again. ``compiled``: torch compiles what is done to single logits.
     """
-    loss: Tensor = _SummedLoss.apply(states, weight, targets, share, copied)
+    loss: Tensor = _SummedLoss.apply(states, weight, targets, share, copied, compiled)
     return loss
 
 
@@ -60,11 +66,15 @@ class _SummedLoss(torch.autograd.Function):
         targets: Tensor,
         share: Tensor | None,
         copied: Tensor | None,
+        compiled: bool,
     ) -> Tensor:
         all_ours = torch.zeros(len(states), device=states.device)
         mixture = (all_ours, all_ours - 1e30) if share is None else (share, copied)
         wanted = any(ctx.needs_input_grad)
-        found, *gradients = _walk(states, weight, targets, *mixture, gradient=wanted)
+        differentiate = compile_once() if compiled else _differentiate
+        found, *gradients = _walk(
+            states, weight, targets, *mixture, gradient=wanted, differentiate=differentiate
+        )
         losses, parts = zip(*found, strict=True)
         if share is None:
             total = torch.zeros((), device=states.device)
@@ -79,7 +89,7 @@ class _SummedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         for_states, for_weight, *rest = (g * upstream[0] for g in ctx.saved_tensors)
-        return for_states, for_weight, None, *(rest or (None, None))
+        return for_states, for_weight, None, *(rest or (None, None)), None
 
 
 def _walk(
@@ -88,6 +98,7 @@ def _walk(
     targets: Tensor,
     *mixture: Any,
     gradient: bool,
+    differentiate: Callable[..., tuple[Tensor, Tensor]],
 ) -> tuple[Any, ...]:
     """What `_differentiate` gives for each strip of logits, and the gradients by ``states`` and
     ``weight`` where asked for.
@@ -110,11 +121,17 @@ def _walk(
             strips = (x.split(strip) for x in (logits, *rest))
             for rows, wanted, share, copied in zip(*strips, strict=True):
                 rows = rows[:, :vocabulary]
-                found.append(_differentiate(rows, wanted, share, copied, gradient))
+                found.append(differentiate(rows, wanted, share, copied, gradient))
             if gradient:
                 torch.mm(logits, weight, out=out)
                 for_weight += logits.T @ s
     return found, for_states.to(kinds[0]), for_weight[:vocabulary].to(kinds[1])
+
+
+@cache
+def compile_once() -> Callable[..., tuple[Tensor, Tensor]]:
+    """`_differentiate`, compiled."""
+    return torch.compile(_differentiate, dynamic=True)
 
 
 def _differentiate(
