@@ -1,11 +1,13 @@
 """Intervals against resampling by hand, closed forms and other implementations."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from made import make_results
 from scipy import stats
+from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
@@ -150,6 +152,14 @@ def test_a_comparison_pairs_units_and_seeds(study, entries):
     alone = intervals.compare_seeds(study(seeds=(1,)), side, other)
     assert alone.interval is None
     assert intervals.compare(results, side, (None, other[1])) is None
+
+
+def test_what_no_seed_decides_stands_beside_every_seed(entries: dict[str, ModelEntry]) -> None:
+    fixed = replace(tiny_entry("ngram"), name="ngram")
+    found = intervals.pair_up((entries["gpt2e"], {1: 0.5, 2: 0.7, 3: 0.9}), (fixed, {1: 0.2}))
+    assert list(found) == [(0.5, 0.2), (0.7, 0.2), (0.9, 0.2)]
+    drawn = intervals.pair_up((entries["gpt2e"], {1: 0.5, 2: 0.7}), (entries["gpt2"], {2: 0.2}))
+    assert list(drawn) == [(0.7, 0.2)]
 
 
 def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:

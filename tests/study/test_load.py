@@ -49,6 +49,7 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
         (f"{TINY}models: {{other: {{kind: nope}}}}\n", ["models.other", "'nope'", "gpt2e"]),
         (f"{TINY}models: {{gpt2e: {{lerning_rate: 1}}}}\n", ["models.gpt2e", "lerning_rate"]),
         (f"{TINY}models: {{gpt2e: {{only: [lmm]}}}}\n", ["models.gpt2e.only: 'lmm'", "lambada"]),
+        (f"{TINY}models: {{gpt2e: {{seeds: 3}}}}\n", ["models.gpt2e.seeds: 3", "a list"]),
         (f"{TINY}models: {{gpt2e: {{kind: gpt2e}}, gpt2e: {{}}}}\n", ["gpt2e is given twice"]),
         (f"{TINY}study: {{steps: [corpus, perplexity]}}\n", ["perplexity reads what lm writes"]),
         (f"{TINY}study: {{steps: [corpus, lm, pseudo_perplexity]}}\n", ["pseudo_perplexity needs"]),

@@ -73,3 +73,11 @@ def test_records(tmp_path: Path) -> None:
     assert list(plan.stale()) == []
     assert code.digest_modules(["steps.lm"], (), []) != code.digest_modules(["steps.ner"], (), [])
     assert {"resolve.names", "corpus.readers.jsonl"} <= code.reach(["steps.corpus"])
+
+
+def test_a_model_may_have_seeds_of_its_own(tmp_path: Path) -> None:
+    study = make_study(tmp_path, "models: {gpt2e: {seeds: [4, 2]}}\n")
+    plan = Plan(load(study), study)
+    runs = plan.runs(next(step for step in plan.steps if step.name == "lm"))
+    assert [seed for model, seed in runs if model == "gpt2e"] == [4, 2]
+    assert [seed for model, seed in runs if model == "gpt2"] == [1]

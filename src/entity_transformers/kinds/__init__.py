@@ -151,6 +151,11 @@ class ModelEntry:
         return found
 
     @property
+    def drawn(self) -> bool:
+        """Does a seed decide anything of it?"""
+        return self.kind.params not in (p.PretrainedParams, p.NGramParams)
+
+    @property
     def lags(self) -> bool:
         """Does the model itself hold labels back until their mentions have ended?"""
         return hasattr(self.lm, "entity_lag")

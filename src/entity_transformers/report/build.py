@@ -244,14 +244,14 @@ def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
 def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
     """Rows of step similarity: the same mentions in the paper's two models, seed by seed."""
     (name, ours), (_, theirs) = (_find_mentions(params, one) for one in ("proposed", "baseline"))
-    for seed, (first, _), (second, _) in zip(params.study.seeds, ours, theirs, strict=True):
+    for seed, (first, _), (second, _) in zip(params.seeds_of(name), ours, theirs, strict=True):
         for row in across_rows(first, second, params.similarity.groups):
             yield {"step": "similarity", "model": name, "seed": seed, **row}
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:
     """The arrays and facts of a model's seeds that have such a file."""
-    files = [Path(folder(params.name, step, model, seed), name) for seed in params.study.seeds]
+    files = [Path(folder(params.name, step, model, seed), name) for seed in params.seeds_of(model)]
     return [artifacts.read_arrays(file) for file in files if file.is_file()]
 
 

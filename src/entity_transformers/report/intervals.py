@@ -5,10 +5,10 @@ seeds; and the words for what they allow to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy import stats
@@ -21,6 +21,7 @@ from entity_transformers.report.table import Number
 Interval = tuple[float, float]
 Columns = tuple[np.ndarray, ...]
 Side = tuple[ModelEntry | None, Key]
+T = TypeVar("T")
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
@@ -125,14 +126,14 @@ def compare(
     results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
 ) -> Estimate | None:
     """The first side's number minus the second's (of ``other`` units, if they are named), paired by
-    unit and by the seeds that both have; None where one was not measured.
+    unit and by seed (`pair_up`); None where one was not measured.
     """
     measure = measure or UNITS[ours[1].measure]
     first = _read_units(results, ours, measure)
     second = _read_units(results, theirs, other or measure)
     pairs = []
-    for seed in (seed for seed in first if seed in second):
-        (units, columns), (their_units, their_columns) = first[seed], second[seed]
+    read = pair_up((ours[0], first), (theirs[0], second))
+    for (units, columns), (their_units, their_columns) in read:
         if units != their_units or not np.array_equal(columns[-1], their_columns[-1]):
             names = dict.fromkeys(model.name for model, _ in (ours, theirs) if model is not None)
             raise ValueError(
@@ -141,6 +142,23 @@ def compare(
             )
         pairs.append((*columns, *their_columns))
     return estimate(subtract_ratios, pairs, results.bootstrap_samples)
+
+
+def pair_up(
+    first: tuple[ModelEntry | None, Mapping[int, T]],
+    second: tuple[ModelEntry | None, Mapping[int, T]],
+) -> Iterator[tuple[T, T]]:
+    """What two models have, by the seeds that both have; a model of which no seed decides anything
+    was run with one of them, and stands beside each of the other's.
+    """
+    fixed = [
+        next(iter(found.values())) if model and not model.drawn and len(found) == 1 else None
+        for model, found in (first, second)
+    ]
+    for seed in dict.fromkeys([*first[1], *second[1]]):
+        pair = first[1].get(seed, fixed[0]), second[1].get(seed, fixed[1])
+        if None not in pair:
+            yield cast("tuple[T, T]", pair)
 
 
 def estimate(
@@ -240,9 +258,9 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
 def pair_seeds(
     results: Results, first: Side, second: Side, transform: Transform = float
 ) -> list[float]:
-    """Differences first - second of two models' numbers, one for each seed that has both."""
-    ours, theirs = results.by_seed(*first), results.by_seed(*second)
-    return [transform(ours[seed]) - transform(theirs[seed]) for seed in ours if seed in theirs]
+    """Differences first - second of two models' numbers, one for each pair (`pair_up`)."""
+    sides = ((side[0], results.by_seed(*side)) for side in (first, second))
+    return [transform(ours) - transform(theirs) for ours, theirs in pair_up(*sides)]
 
 
 def compare_seeds(

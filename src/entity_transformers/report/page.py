@@ -196,8 +196,9 @@ def say_missing(results: Results) -> str:
         rows = results.frame.find(step)
         there = set(zip(rows["model"], rows["seed"], strict=True))
         for model in results.measured(step):
-            seeds = [seed for seed in results.seeds if (model.name, seed) not in there]
-            if 0 < len(seeds) < len(results.seeds):
+            planned = results.own_seeds.get(model.name, results.seeds)
+            seeds = [seed for seed in planned if (model.name, seed) not in there]
+            if 0 < len(seeds) < len(planned):
                 missing.append(f"Not done: step {step} of {write_label(model)}, seeds {seeds}.")
     return " ".join(missing)
 

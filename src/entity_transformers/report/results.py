@@ -60,6 +60,7 @@ class Results:
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
     passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
     paper     do the paper's numbers stand beside ours?
+    own_seeds  those of each model, where not all have the same
     manifest  where the numbers come from: params, commit, versions, device, in any order
     """
 
@@ -78,6 +79,7 @@ class Results:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_samples: int = 10_000
     paper: bool = True
+    own_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def curve(self, model: ModelEntry, column: str, curve: str = "lm") -> dict[int, pd.Series]:
         """A column of curves.csv by step, for each seed that has any number of it."""
@@ -264,7 +266,7 @@ def read_results(params: Params, folder: Path) -> Results:
     return Results(
         title=params.report.title,
         entries=tuple(params.model(name) for name in params.models),
-        seeds=params.study.seeds,
+        seeds=tuple(sorted({seed for name in params.models for seed in params.seeds_of(name)})),
         frame=read_measures(folder / "measures.csv"),
         units=read("units.parquet", read_units, Units()),
         curves=read("curves.csv", read_curves, pd.DataFrame()),
@@ -277,4 +279,5 @@ def read_results(params: Params, folder: Path) -> Results:
         manifest=manifest,
         bootstrap_samples=params.report.bootstrap_samples,
         paper=params.report.paper,
+        own_seeds={name: params.seeds_of(name) for name in params.models},
     )

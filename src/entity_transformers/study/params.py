@@ -59,7 +59,10 @@ class _Base(Section):
     ]
     models: Annotated[
         dict[str, dict[str, Any]],
-        Field(min_length=1, description="the models by name: kind, role, labels, what differs"),
+        Field(
+            min_length=1,
+            description="the models by name: kind, role, labels, only, seeds, what differs",
+        ),
     ]
     if TYPE_CHECKING:  # `Params` adds the section of every step
 
@@ -72,6 +75,11 @@ class _Base(Section):
     def takes_part(self, model: str, step: str) -> bool:
         """Does this entry take part in a step? One with a list ``only`` is in those alone."""
         return step in self.models[model].get("only", (step,))
+
+    def seeds_of(self, model: str) -> tuple[int, ...]:
+        """The seeds of an entry: its own list ``seeds``, or the study's."""
+        own = self.models[model].get("seeds", self.study.seeds)
+        return tuple(own) if isinstance(own, list | tuple) else ()
 
     def model(self, name: str) -> ModelEntry:
         """Entry ``name`` of section ``models``, complete; KindError if there is none."""
@@ -88,7 +96,8 @@ class _Base(Section):
     ) -> ModelEntry:
         """An entry of ``models``, over the values of ``lm`` and of its kind; KindError if wrong."""
         own = {
-            key: {k: v for k, v in entry.items() if k != "only"} for key, entry in models.items()
+            key: {k: v for k, v in entry.items() if k not in ("only", "seeds")}
+            for key, entry in models.items()
         }
         try:
             return resolve(name, own, self.lm.model_dump(), self.kinds, KINDS)
@@ -123,6 +132,9 @@ class _Base(Section):
                     f"models.{name}.only: {sorted(unknown)[0]!r}, expected steps of"
                     f" {', '.join(STEPS)}"
                 )
+            own = self.seeds_of(name)
+            if not own or len(set(own)) < len(own) or not all(type(one) is int for one in own):
+                yield f"models.{name}.seeds: {values['seeds']}, expected a list of whole numbers"
             entry = self.model(name)
             check_layer(f"models.{name}.labels", entry.labels, self.corpus.resolvers, entry.lags)
 

@@ -65,7 +65,7 @@ class Plan:
             return [("", None)]
         models = [entry.name for entry in self.params.entries(*step.needs)]
         taking = [name for name in models if self.params.takes_part(name, step.name)]
-        return [(name, seed) for name in taking for seed in self.params.study.seeds]
+        return [(name, seed) for name in taking for seed in self.params.seeds_of(name)]
 
     def records(self, *phases: str) -> list[str]:
         """The records of all runs of the study, or of these phases of it."""
