@@ -5,8 +5,9 @@ Every side scores the same tokens with the same weights, and what it finds has t
 1e-3 nats before anything is timed. The loop reads a document's windows one by one and computes the
 loss of their logits, as transformers' own recipe for perplexity does. The harness scores last words
 of passages by its `hf` model, in batches of as many; without it (pip install lm-eval) its rows are
-left out with a sentence. Last, a long document is read with and without a continuous cache of 4,096
-entries beside the window.
+left out with a sentence. A long document is read with and without a continuous cache of 4,096
+entries beside the window. Last, LoRA in the top six blocks is trained on cached states of those
+below, and through all blocks.
 
     python benchmarks/reading.py
 """
@@ -27,8 +28,10 @@ from training import draw_lengths, make_corpus
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.reader import read_document
+from entity_transformers.encode.reader import read_document, read_windows
+from entity_transformers.encode.states import index_states, read_states, split_blocks
 from entity_transformers.models.pretrained import PretrainedLM
+from entity_transformers.models.pretrained_entities import PretrainedE, sum_window
 from entity_transformers.models.weights import SMOLLM2, find_tokenizer, find_weights
 from entity_transformers.tasks.cache import recall_targets
 from entity_transformers.tasks.lambada import Passage, encode_passages, score_passages
@@ -131,6 +134,38 @@ def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
     report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), pairs)  # type: ignore[arg-type]
 
 
+def compare_training(report: Report, model: PretrainedLM, rounds: int) -> None:
+    """One window each of four documents, forward and backward and a step of AdamW."""
+    corpus = give(make_corpus([WINDOW] * 4, model.output_weight.shape[0]), "none")
+    cut = model.module.config.num_hidden_layers - 6
+    states = np.zeros((len(corpus.tokens), model.width), np.float16)
+    for where, found in read_states(
+        split_blocks(model, 0, cut, normed=False), corpus, WINDOW, WINDOW
+    ):
+        states[where] = found
+    numbers = {"adapter": "lora", "blocks": 6, "memory_write": "last", "numbers": 10_000_000}
+    adapted = PretrainedE(model.module, numbers)
+    learning = [one for one in adapted.module.parameters() if one.requires_grad]
+    optimizer = torch.optim.AdamW(learning, lr=0.0)
+    upper, places = adapted.above(cut, states), index_states(corpus)
+
+    def step(reader: PretrainedE, text: AlignedCorpus) -> float:
+        [reading] = read_windows(reader, text, window=WINDOW, stride=WINDOW, batch=4)
+        loss, count = sum_window(reader, reading, corpus)
+        (loss / count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return float(loss.detach()) / count
+
+    sides: Sides = {
+        "training: cached states": lambda: step(upper, places),
+        "training: all blocks": lambda: step(adapted, corpus),
+    }
+    np.testing.assert_allclose(*(side() for side in sides.values()), rtol=SAME)
+    times = interleave(sides, rounds, warm_up=False)
+    report.speeds(times, dict.fromkeys(sides, 4 * WINDOW), [(*sides, 2.5)])  # type: ignore[arg-type]
+
+
 def main() -> None:
     """Measure and print."""
     options = make_parser(__doc__, __file__, rounds=3, documents=12).parse_args()
@@ -145,6 +180,8 @@ def main() -> None:
         if dtype is torch.float32:
             compare_harness(report, model, folder, options.rounds)
         compare_cache(report, model, options.rounds)
+        if dtype is torch.bfloat16:
+            compare_training(report, model, 3 * options.rounds)
     report.write()
 
 

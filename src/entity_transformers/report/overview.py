@@ -69,13 +69,13 @@ def read_bits(results: Results, model: ModelEntry) -> Number:
 
 
 def read_f1(results: Results, model: ModelEntry) -> Number:
-    """Strict span F1 of the tagger, a fraction, with such an interval."""
-    mean = vectors.average(results, model, vectors.F1).mean
+    """Strict span F1 of the spans of all seeds' taggers, a fraction, with such an interval."""
     found = describe(results, (model, vectors.F1))
-    if mean is None or found is None or found.interval is None:
+    if found is None or found.interval is None:
+        mean = vectors.average(results, model, vectors.F1).mean
         return Number(mean, 1, percent=True)
     low, high = found.interval
-    return Number(mean, 1, low=max(0.0, low), high=min(1.0, high), percent=True)
+    return Number(found.value, 1, low=max(0.0, low), high=min(1.0, high), percent=True)
 
 
 def read_words(results: Results, model: ModelEntry) -> Number:

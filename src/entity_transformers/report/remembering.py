@@ -1,6 +1,6 @@
 """What is worth remembering (studies/remembering.md): nats per token with what a policy keeps of
-the text before a window: as text before it (step text_memory), in a cache (kept_cache), or as its
-keys and values (kept_keys).
+the text before a window: as text before it (step text_memory), in a cache (kept_cache), as its keys
+and values (kept_keys), or for a trained pointer (kept_pointer).
 
 The unit is the document or book: its nats per token are a mean over its own tokens, and all units
 count alike. A difference is negative where the first is better.
@@ -255,7 +255,9 @@ class Contrast:
 
 def _contrasts(step: str) -> Iterator[Contrast]:
     names = "mentions", "resolver"
-    for window, budget in ((256, 256), (256, 64), (256, 1024), (1024, 256), (2048, 256)):
+    for window, budget in (
+        (256, 256), (256, 64), (256, 1024), (512, 256), (1024, 256), (2048, 256),
+    ):  # fmt: skip
         place = window, budget
         for name, against, most in (
             ("P1", ("recent", "none"), -0.03),
@@ -557,4 +559,5 @@ PARTS = (
     _part("text_memory", "Text as memory"),
     _part("kept_cache", "A cache of what is kept"),
     _part("kept_keys", "Keys and values of what is kept"),
+    _part("kept_pointer", "A pointer into what is kept"),
 )

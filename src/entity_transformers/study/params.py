@@ -167,7 +167,8 @@ class _Base(Section):
         yield from self._check_splits()
         for section in filter(self.runs_step, LABELLED):
             check_layer(f"{section}.labels", getattr(self, section).labels, self.corpus.resolvers)
-        for step in filter(self.runs_step, ("text_memory", "kept_cache", "kept_keys")):
+        kept = "text_memory", "kept_cache", "kept_keys", "kept_pointer"
+        for step in filter(self.runs_step, kept):
             section = getattr(self, step)
             for labels in (section.parts, *(kept.labels for kept in section.kept)):
                 check_layer(f"{step}.labels", labels, self.corpus.resolvers)

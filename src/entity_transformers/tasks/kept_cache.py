@@ -102,32 +102,48 @@ def cross_fit(
     return nats, chosen
 
 
+def read_texts(
+    model: LanguageModel,
+    weights: Path,
+    corpus: AlignedCorpus,
+    section: Any,
+    window: int,
+    seed: int,
+) -> Iterator[tuple[slice, Tensor, np.ndarray, list[Keep]]]:
+    """Text by text, where it lies in the corpus, its final states float16 [N, W], the nats [N] that
+    the model pays for its tokens, and what is kept by each policy and budget. The states are kept
+    on disk.
+    """
+    texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
+    stride, folder = window - section.context, Path("work/states")
+    states = keep_states(model, weights, corpus, None, window, folder, stride)
+    for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
+        own = corpus.document(d)
+        before = torch.from_numpy(states[own].copy()).to(model.device)
+        with torch.inference_mode():
+            nats = compute_token_losses(model, before[:-1].float(), corpus.tokens[own][1:])
+        nats = np.concatenate([np.zeros(1, np.float32), nats])
+        pasts = {labels: describe(text, d, nats) for labels, text in texts.items()}
+        listed = product(section.kept, section.budgets)
+        keeps = [make_keep(pasts[kept.labels], kept.policy, budget) for kept, budget in listed]
+        yield own, before, nats, keeps
+
+
 def score_caches(
     model: LanguageModel, weights: Path, corpus: AlignedCorpus, section: Any, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Rows of the losses of texts by window, budget, policy and labels, and kind of token; and the
-    nats of each text. ``section`` are the values of step kept_cache. The states are kept on disk.
+    nats of each text. ``section`` are the values of step kept_cache.
     """
     judged, folds = give(corpus, section.parts), fold_texts(corpus.names)
-    texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
     listed = list(product(section.kept, section.budgets))
     for window in section.windows:
-        stride, folder = window - section.context, Path("work/states")
-        states = keep_states(model, weights, corpus, None, window, folder, stride)
-        base = np.ones(len(corpus.tokens))
+        stride, base = window - section.context, np.ones(len(corpus.tokens))
         cached = np.zeros((len(listed), len(THETAS), len(base)), np.float32)
         held = np.zeros(len(listed), int)
-        for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
-            own = corpus.document(d)
-            tokens, before = corpus.tokens[own], torch.from_numpy(states[own].copy())
-            before = before.to(model.device)
-            with torch.inference_mode():
-                nats = compute_token_losses(model, before[:-1].float(), tokens[1:])
-            nats = np.concatenate([np.zeros(1, np.float32), nats])
+        for own, before, nats, keeps in read_texts(model, weights, corpus, section, window, seed):
             base[own] = np.exp(-nats.astype(np.float64))
-            pasts = {labels: describe(text, d, nats) for labels, text in texts.items()}
-            keeps = [make_keep(pasts[k.labels], k.policy, budget) for k, budget in listed]
-            wanted = torch.from_numpy(tokens).to(model.device)
+            wanted = torch.from_numpy(corpus.tokens[own]).to(model.device)
             cached[..., own], most = read_kept(before, wanted, keeps, window, stride)
             held = np.maximum(held, most)
         parts, about = name_parts(judged, window), {"split": corpus.split, "window": window}

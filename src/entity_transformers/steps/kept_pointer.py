@@ -1,0 +1,45 @@
+"""Step kept_pointer (beyond the paper): what a trained pointer into a few earlier tokens, kept by
+some policy, is worth beside the window of a model. The model stays as it is.
+"""
+
+from __future__ import annotations
+
+from entity_transformers.kinds.params import Positive
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
+from entity_transformers.steps.text_memory import MemoryParams
+from entity_transformers.study.sections import PositiveInt
+
+
+class KeptPointerParams(MemoryParams):
+    """A pointer into what is kept, learnt on every other text."""
+
+    size: PositiveInt
+    """numbers of a query and of a key"""
+    epochs: PositiveInt
+    """passes over the texts that it learns from"""
+    learning_rate: Positive
+    """of Adam"""
+    trainings: PositiveInt
+    """pointers of different seeds, whose losses are averaged"""
+
+
+@step(
+    "kept_pointer",
+    "nats per token with a trained pointer into a few earlier tokens, kept by some policy",
+    params=KeptPointerParams,
+    reads={"corpus": TOKENS, "lm": MODEL},
+    needs={"causal", "encode"},
+    title="A pointer into what is kept",
+)
+def kept_pointer(run: Run) -> Rows:
+    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
+    and by kind of token; the bytes that each holds.
+    """
+    from entity_transformers.models.folders import list_weights
+    from entity_transformers.tasks.kept_pointer import score_pointers
+
+    [weights] = [one for one in list_weights(run.home("lm")) if one.suffix == ".safetensors"]
+    seed = run.seed or 0
+    yield from run.section.score(
+        run, lambda text, section: score_pointers(run.trained, weights, text, section, seed)
+    )

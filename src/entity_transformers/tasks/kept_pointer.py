@@ -1,0 +1,150 @@
+"""A trained pointer into a few tokens, kept by some policy, beside the window of a model that stays
+as it is: the learnt counterpart of the continuous cache of `tasks.kept_cache`.
+
+With h_t the model's final state (without mean and of variance 1), and entry i the state h_i before
+a kept token x_i, the scores of the entry and of the model are
+
+    s_i = Q h_t · K h_i / sqrt(D),  s_0 = u · h_t + v
+
+and one softmax over the model and all entries mixes p(w) = (1 - g) p_LM(w) + g sum over the entries
+of a_i [x_i = w], as in a pointer sentinel mixture (Merity et al., 2017, equations 3 to 6). Q, K, u
+and v are learnt on one fold of the texts for the other, so that each text is judged once.
+
+Dimensions: C windows of a text, T new tokens of each, M entries, W width, D the pointer's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.labels import give
+from entity_transformers.encode.reader import lay_out, plan_windows
+from entity_transformers.logs import log_progress
+from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.pointer.pointer import MARGIN, NOTHING
+from entity_transformers.tasks.kept_cache import fold_texts, read_texts
+from entity_transformers.tasks.text_memory import NOTHING as ALONE
+from entity_transformers.tasks.text_memory import Keep, list_rows, name_parts
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What is kept beside each window of a text.
+
+    where    int64 [C, T]  the inputs that are new in it; the tokens after them are predicted
+    valid    bool [C, T]   False where the text has ended
+    entries  int64 [C, M]  the states before the tokens that are kept; -1: none
+    """
+
+    where: Tensor
+    valid: Tensor
+    entries: Tensor
+
+
+def lay_entries(length: int, keep: Keep, window: int, stride: int) -> Entries:
+    """Of a text of ``length`` tokens; windows that have no text before them are left out."""
+    plans = [one for one in plan_windows(length - 1, window, stride) if one[0]]
+    kept = [keep(start) for start, _, _ in plans]
+    kept = [places[places > 0] - 1 for places in kept]
+    most = max(map(len, kept), default=0)
+    padded = [np.pad(one, (0, max(1, most) - len(one)), constant_values=-1) for one in kept]
+    first = np.array([new for _, new, _ in plans], np.int64)
+    where, valid = lay_out(first, np.array([end - new for _, new, end in plans], np.int64))
+    laid = np.array(padded, np.int64).reshape(len(plans), -1)
+    return Entries(torch.from_numpy(where), torch.from_numpy(valid), torch.from_numpy(laid))
+
+
+class KeptPointer(nn.Module):
+    """Q, K, u and v."""
+
+    def __init__(self, width: int, size: int) -> None:
+        super().__init__()
+        self.query, self.key = (nn.Linear(width, size, bias=False) for _ in range(2))
+        self.model = nn.Linear(width, 1)
+        nn.init.orthogonal_(self.query.weight)
+        self.key.load_state_dict(self.query.state_dict())  # like states have the larger scores
+        nn.init.normal_(self.model.weight, std=0.02 / math.sqrt(width))
+        nn.init.constant_(self.model.bias, min(size, width) / math.sqrt(size) + MARGIN)
+
+    def forward(self, states: Tensor, tokens: Tensor, nats: Tensor, kept: Entries) -> Tensor:
+        """Nats [n] of the tokens after the valid inputs. ``states`` float32 [N, W], normalised;
+        ``nats`` [N]: what the model alone pays for each token.
+        """
+        there = kept.entries.clamp_min(0)
+        query, key = self.query(states)[kept.where], self.key(states)[there]
+        scores = query @ key.mT / math.sqrt(self.key.out_features)
+        scores = scores.masked_fill((kept.entries < 0)[:, None], NOTHING)
+        alone = self.model(states)[kept.where]
+        total = torch.logaddexp(alone, scores.logsumexp(-1, keepdim=True))[..., 0]
+        same = tokens[there + 1][:, None] == tokens[kept.where + 1][..., None]
+        copied = scores.masked_fill(~same, NOTHING).logsumexp(-1)
+        said = alone[..., 0] - nats[kept.where + 1]
+        return (total - torch.logaddexp(said, copied))[kept.valid]
+
+
+Text = tuple[Tensor, Tensor, Tensor, Entries]
+"""A text's normalised states, its tokens, what the model alone pays, and what is kept."""
+
+
+def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer:
+    """Learn from these texts: a step of Adam for each, in another order each time."""
+    torch.manual_seed(seed)
+    pointer = KeptPointer(texts[0][0].shape[1], section.size)
+    optimizer = torch.optim.Adam(pointer.parameters(), lr=section.learning_rate)
+    draw = np.random.default_rng(seed)
+    for _ in range(section.epochs):
+        for d in draw.permutation(len(texts)):
+            pointer(*texts[d]).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return pointer
+
+
+def score_pointers(
+    model: LanguageModel, weights: Path, corpus: AlignedCorpus, section: Any, seed: int
+) -> Iterator[dict[str, Any]]:
+    """The rows of step kept_pointer: losses of texts by window, budget, policy and labels, and kind
+    of token, and the nats of each text, means over the pointers of several seeds.
+    """
+    judged, folds = give(corpus, section.parts), fold_texts(corpus.names)
+    listed = list(product(section.kept, section.budgets))
+    for window in section.windows:
+        stride, parts = window - section.context, name_parts(judged, window)
+        base, read = np.zeros(len(corpus.tokens)), []
+        for own, states, nats, keeps in read_texts(model, weights, corpus, section, window, seed):
+            base[own] = nats
+            normal = functional.layer_norm(states.float(), states.shape[-1:])
+            laid = [lay_entries(len(nats), keep, window, stride) for keep in keeps]
+            read.append((own, normal, torch.from_numpy(nats), laid))
+        yield from list_rows(corpus, ALONE, window, 0, base, parts)
+        for k in log_progress(list(range(len(listed))), f"window {window}: pointers"):
+            texts = [
+                (normal, torch.from_numpy(corpus.tokens[own].astype(np.int64)), nats, laid[k])
+                for own, normal, nats, laid in read
+            ]
+            found = np.zeros((section.trainings, len(base)))
+            found[:] = base
+            for number, fold in product(range(section.trainings), (False, True)):
+                learnt = [text for text, other in zip(texts, folds, strict=True) if other != fold]
+                pointer = train_pointer(learnt, section, seed + number)
+                for (own, *_), text, mine in zip(read, texts, folds, strict=True):
+                    if mine == fold:
+                        with torch.inference_mode():
+                            places = own.start + 1 + text[3].where[text[3].valid].numpy()
+                            found[number, places] = pointer(*text).numpy()
+            kept, budget = listed[k]
+            entry = texts[0][0].shape[1] * 2 + corpus.tokens.itemsize  # a state in float16
+            most = max(int((laid[k].entries >= 0).sum(1).max()) for *_, laid in read)
+            key = kept.policy, kept.labels, budget
+            yield from list_rows(corpus, key, window, most * entry, found.mean(0), parts)
