@@ -48,7 +48,8 @@ def test_nats_are_those_of_a_loop_over_tokens(pointer: KeptPointer) -> None:
         alone = (pointer.model.weight[0] @ STATES[t] + pointer.model.bias[0]).exp()
         copied, total = torch.zeros(4), alone.clone()
         for place in keep_odd(start):
-            own = pointer.query(STATES[t]) @ pointer.key(STATES[place - 1]) / math.sqrt(D)
+            key = pointer.key(STATES[place - 1]).half().float()
+            own = pointer.query(STATES[t]) @ key / math.sqrt(D)
             copied[TOKENS[place]] += own.exp()
             total = total + own.exp()
         mixed = (alone * SAID[t + 1] + copied) / total
@@ -90,6 +91,8 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
         if row["measure"] in ("loss", "nll") and row["part"] == "all"
     }
     assert losses["recent", None] != losses["none", None]
+    held = {row["policy"]: row["value"] for row in rows if row["measure"] == "bytes"}
+    assert held == {"none": 0, "recent": 6 * (2 * D + corpus.tokens.itemsize)}
     # a text of the first fold has no part in what is learnt for the first fold
     other = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
     first = int(np.flatnonzero(~fold_texts(corpus.names))[0])

@@ -7,8 +7,9 @@ a kept token x_i, the scores of the entry and of the model are
     s_i = Q h_t · K h_i / sqrt(D),  s_0 = u · h_t + v
 
 and one softmax over the model and all entries mixes p(w) = (1 - g) p_LM(w) + g sum over the entries
-of a_i [x_i = w], as in a pointer sentinel mixture (Merity et al., 2017, equations 3 to 6). Q, K, u
-and v are learnt on one fold of the texts for the other, so that each text is judged once.
+of a_i [x_i = w], as in a pointer sentinel mixture (Merity et al., 2017, equations 3 to 6). What is
+held of an entry is K h_i, in float16, and the token. Q, K, u and v are learnt on one fold of the
+texts for the other, so that each text is judged once.
 
 Dimensions: C windows of a text, T new tokens of each, M entries, W width, D the pointer's.
 """
@@ -77,12 +78,17 @@ class KeptPointer(nn.Module):
         nn.init.normal_(self.model.weight, std=0.02 / math.sqrt(width))
         nn.init.constant_(self.model.bias, min(size, width) / math.sqrt(size) + MARGIN)
 
+    def hold(self, states: Tensor) -> Tensor:
+        """What is held of these states [..., W], float16 [..., D]."""
+        kept: Tensor = self.key(states).half()
+        return kept
+
     def forward(self, states: Tensor, tokens: Tensor, nats: Tensor, kept: Entries) -> Tensor:
         """Nats [n] of the tokens after the valid inputs. ``states`` float32 [N, W], normalised;
         ``nats`` [N]: what the model alone pays for each token.
         """
         there = kept.entries.clamp_min(0)
-        query, key = self.query(states)[kept.where], self.key(states)[there]
+        query, key = self.query(states)[kept.where], self.hold(states)[there].float()
         scores = query @ key.mT / math.sqrt(self.key.out_features)
         scores = scores.masked_fill((kept.entries < 0)[:, None], NOTHING)
         alone = self.model(states)[kept.where]
@@ -144,7 +150,7 @@ def score_pointers(
                             places = own.start + 1 + text[3].where[text[3].valid].numpy()
                             found[number, places] = pointer(*text).numpy()
             kept, budget = listed[k]
-            entry = texts[0][0].shape[1] * 2 + corpus.tokens.itemsize  # a state in float16
+            entry = pointer.hold(texts[0][0][0]).nbytes + corpus.tokens.itemsize
             most = max(int((laid[k].entries >= 0).sum(1).max()) for *_, laid in read)
             key = kept.policy, kept.labels, budget
             yield from list_rows(corpus, key, window, most * entry, found.mean(0), parts)
