@@ -54,73 +54,64 @@ def tables() -> tuple[Any, ...]:
         estimate = describe(results, side(place))
         return estimate and estimate.number(1, percent=True, signed=False)
 
-    def less(measure: str, digits: int, **other: str) -> Any:
+    def less(measure: str, **other: str) -> Any:
         def cell(results: Any, place: Any) -> Any:
             sides = side(place), side(place, **other)
-            same = sides[0] == sides[1] or any(name not in place for name in other)
-            gap = None if same else compare(results, *sides, measure)
-            return gap and gap.number(digits, percent=measure == "correct")
+            there = sides[0] != sides[1] and other.keys() <= place.keys()
+            gap = compare(results, *sides, measure) if there else None
+            points = measure == "correct"
+            return gap and gap.number(1 if points else 3, percent=points)
 
         return cell
 
     def groups(_: Any, place: Any) -> Any:
-        named = {
-            "gap": [{"gender": "masculine"}, {"gender": "feminine"}],
-            "winobias": [
-                {**kind, "version": version}
-                for kind in ({}, {"type": "1"}, {"type": "2"})
-                for version in ("pro", "anti")
-            ],
-        }
-        for group in ({}, *named.get(place["task"], ())):
-            yield (" ".join(group.values()).replace("1", "type 1").replace("2", "type 2"),), group
+        genders = [{"gender": gender} for gender in ("masculine", "feminine")]
+        versions = [
+            {**kind, "version": version}
+            for kind in ({}, {"type": "1"}, {"type": "2"})
+            for version in ("pro", "anti")
+        ]
+        for group in ({}, *{"gap": genders, "winobias": versions}.get(place["task"], ())):
+            yield (" ".join(group.values()),), group
 
-    told = {name: name for name in ("nothing", "chains", "others")}
-    count, right = Measure("Examples", shows="count"), Measure("Right", cell=share)
-    basis: Any = {
-        "step": "choices",
-        "where": {"split": "test", "measure": "accuracy"},
-        "keep": lambda results, place: results.has(*side(place)),
-    }
+    told = values("told", {name: name for name in ("nothing", "chains", "others")}, "Told")
+    right = Measure("Examples", shows="count"), Measure("Right", cell=share)
+    where = {"split": "test", "measure": "accuracy"}
+    grouped = found("task", "Task"), Axis(("Group",), groups), found("scoring", "Scored"), models()
+
+    def pivot(name: str, title: str, *columns: Measure, **more: Any) -> Pivot:
+        def keep(results: Any, place: Any) -> bool:
+            return results.has(*side(place))
+
+        return Pivot(name, title, "choices", columns=(*right, *columns), keep=keep, **more)
+
     return (
-        Pivot(
-            name="choices",
-            title="Pronouns without training",
-            rows=(
-                found("task", "Task"),
-                Axis(("Group",), groups),
-                found("scoring", "Scored"),
-                models(),
-            ),
-            columns=(
-                count,
-                Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
-                right,
-                Measure("less anti", cell=less("correct", 1, version="anti")),
-            ),
+        pivot(
+            "choices",
+            "Pronouns without training",
+            Measure("less anti", cell=less("correct", version="anti")),
+            Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
+            where=where,
+            rows=grouped,
             measures="Which of two candidates a pronoun stands for, by the likelier text.",
             note=(
                 "Of test, as lm-evaluation-harness scores it; chance is 50 %. Partial: the"
                 " candidate takes the pronoun's place, and what follows it is scored. Refers: the"
                 ' candidate is scored after the text and "she" refers to. GAP without snippets in'
-                " which neither is right. WinoBias: pro, the pronoun has the stereotypical gender"
-                " of the right occupation; anti, the other one; differences over sentences. By"
-                " partial only a second pronoun can tell these versions apart."
+                " which neither is right. WinoBias, of types 1 and 2: pro, the pronoun has the"
+                " stereotypical gender of the right occupation; anti, the other one; differences"
+                " over sentences. By partial only a second pronoun can tell these versions apart."
             ),
-            **basis,
         ),
-        Pivot(
-            name="choices_told",
-            title="Pronouns with the chains told in the text",
-            rows=(found("task", "Task"), values("told", told, "Told"), models()),
-            columns=(
-                count,
-                right,
-                Measure("less nothing", cell=less("correct", 1, told="nothing")),
-                Measure("less others", cell=less("correct", 1, told="others")),
-                Measure("Nats less nothing", cell=less("margin", 3, told="nothing")),
-                Measure("Nats less others", cell=less("margin", 3, told="others")),
-            ),
+        pivot(
+            "choices_told",
+            "Pronouns with the chains told in the text",
+            Measure("less nothing", cell=less("correct", told="nothing")),
+            Measure("less others", cell=less("correct", told="others")),
+            Measure("Nats less nothing", cell=less("margin", told="nothing")),
+            Measure("Nats less others", cell=less("margin", told="others")),
+            where={**where, "scoring": "partial"},
+            rows=(found("task", "Task"), told, models()),
             measures="Does it help to be told who is who in the text before the pronoun?",
             note=(
                 "Of the examples that have something to tell. Chains: behind each later mention"
@@ -128,7 +119,6 @@ def tables() -> tuple[Any, ...]:
                 " first mention in brackets; others: those of somebody else. Nats: by how many the"
                 " right candidate is the likelier. Differences over examples."
             ),
-            **basis | {"where": {**basis["where"], "scoring": "partial"}},
         ),
     )
 
