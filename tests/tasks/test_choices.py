@@ -181,6 +181,10 @@ def test_the_likelier_text_decides(made: tuple[Run, LanguageModel], tokenizer, m
 BAD = [
     ({"tasks": ["snli"]}, "tasks: 'snli' asks for no pronoun"),
     ({"told": ["wsc273"]}, "told: 'wsc273', expected one of winogrande, winobias, gap"),
+    (
+        {"tasks": ["wsc273"], "examples": None, "refers": [], "told": []},
+        "choices.tasks: wsc273 is not among examples.tasks: add it",
+    ),
 ]
 
 
