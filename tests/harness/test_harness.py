@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -25,6 +26,7 @@ from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.harness.scoring import Pair, score_pairs
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks import choices
 from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 
 pytest.importorskip("lm_eval", reason="lm-evaluation-harness is not installed: extra lm-eval")
@@ -191,11 +193,18 @@ def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
         for row in rows:
             text, (start, end) = row.texts[0], row.blank or (0, 0)
             for option in row.options:
-                asked = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
+                texts = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
                 if task == "pronoun_partial":
-                    asked = text[:start] + option, text[end:]
-                expected.append(score_plainly(trained, tokenizer, *asked))
+                    texts = text[:start] + option, text[end:]
+                expected.append(score_plainly(trained, tokenizer, *texts))
         assert [float(answer[0]) for answer in answers] == pytest.approx(expected, rel=1e-5)
+        scoring = task.removeprefix("pronoun_")  # that of step choices
+        every = [texts for row in rows for texts in choices.ask(row, scoring)]
+        asked = choices.encode(every, tokenizer)
+        scores = [score for score, _ in score_pairs(trained, asked, window=WINDOW, batch=4)]
+        assert scores == pytest.approx(expected, rel=1e-5)
+        first, *_ = choices.judge("wsc273", rows, np.array(scores).reshape(-1, 2), scoring=scoring)
+        assert found["acc,none"] == pytest.approx(first["value"])
         pairs = zip(expected[::2], expected[1::2], rows, strict=True)
         right = [(one >= other) == (row.label == 0) for one, other, row in pairs]
         assert found["acc,none"] == pytest.approx(sum(right) / len(right))

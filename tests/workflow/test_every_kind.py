@@ -16,7 +16,7 @@ from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
 pytestmark = pytest.mark.slow
-LEFT_OUT = {"transfer", "decisions", "recall", "examples"}
+LEFT_OUT = {"transfer", "decisions", "recall", "examples", "choices"}
 """Steps on data of their own, which have tests of their own."""
 KEPT = {
     "windows": [16], "context": 8, "budgets": [8], "tokens": 60, "texts": ["original", "renamed"],

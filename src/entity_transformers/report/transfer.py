@@ -111,7 +111,7 @@ EXAMPLES = Pivot(
         Measure("Left out", "bad", 0, place={"split": "total"}),
         Measure("Licence", cell=lambda _, place: find_task(place["task"]).licence),
     ),
-    measures="Tasks with labels, on which models are fine-tuned.",
+    measures="Tasks with labels.",
     note=(
         "Splits are ours if the authors publish no labels of their test, or no split at all"
         " (docs/transfer.md). Left out: could not be read."

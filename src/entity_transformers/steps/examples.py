@@ -1,5 +1,5 @@
-"""Step examples (beyond the paper): the labelled examples of the tasks that step transfer reads, as
-GPT-1's paper has them.
+"""Step examples (beyond the paper): the labelled examples of the tasks that steps transfer and
+choices read, those of GPT-1's paper among them.
 """
 
 from __future__ import annotations

@@ -172,9 +172,11 @@ class _Base(Section):
             section = getattr(self, step)
             for labels in (section.parts, *(kept.labels for kept in section.kept)):
                 check_layer(f"{step}.labels", labels, self.corpus.resolvers)
+        read = {"transfer": self.transfer.named, "choices": self.choices.tasks}
+        for step in filter(self.runs_step, read):
+            if lacking := {*read[step]}.difference(self.examples.tasks):
+                yield f"{step}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
         if self.runs_step("transfer"):
-            if lacking := {*self.transfer.named}.difference(self.examples.tasks):
-                yield f"transfer.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
             self.transfer.check_study(self.models, self.study.seeds)
         reads = any("perplexity.stride" in STEPS[step].also for step in self.study.steps)
         if (reads or self.runs_step("perplexity")) and self.perplexity.stride > self.lm.window:

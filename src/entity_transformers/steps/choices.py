@@ -1,0 +1,177 @@
+"""Step choices (beyond the paper): which of two candidates a pronoun stands for, by the model's own
+probabilities, and whether it is right more often where the text tells who is who.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from entity_transformers.artifacts import RECORD, read_json, write_json
+from entity_transformers.digests import file_digest
+from entity_transformers.provenance import digest
+from entity_transformers.step import MODEL, Rows, Run, step
+from entity_transformers.steps.examples import Tasks
+from entity_transformers.study.sections import Section, Size
+
+if TYPE_CHECKING:
+    from entity_transformers.corpus.tasks import Example
+
+
+class ChoicesParams(Section):
+    """Pronouns of which a model decides without training (docs/transfer.md)."""
+
+    tasks: Annotated[Tasks, Field(min_length=1)]
+    """of examples.tasks, those with a pronoun; their test is scored"""
+    examples: dict[str, Size] | None
+    """at most so many of a task, evenly spaced; of a task that is not named all; null: all"""
+    refers: Tasks
+    """of tasks, those that are also scored by what a pronoun refers to"""
+    told: Tasks
+    """of tasks, those whose texts are also read with their chains told"""
+    batch: Size
+    """texts that are read side by side"""
+
+    def problems(self) -> Iterator[str]:
+        from entity_transformers.corpus.tasks import find_task
+
+        for name in self.tasks:
+            if find_task(name).shape != "pronoun":
+                yield f"tasks: {name!r} asks for no pronoun"
+        for key in ("examples", "refers", "told"):
+            if unknown := sorted({*(getattr(self, key) or ())}.difference(self.tasks)):
+                yield f"{key}: {unknown[0]!r}, expected one of {', '.join(self.tasks)}"
+
+
+def tables() -> tuple[Any, ...]:
+    """Tasks and groups within them, and what it changes to tell the chains."""
+    from entity_transformers.report.intervals import compare, describe
+    from entity_transformers.report.pivot import Axis, Measure, Pivot, found, models, side, values
+
+    def share(results: Any, place: Any) -> Any:
+        estimate = describe(results, side(place))
+        return estimate and estimate.number(1, percent=True, signed=False)
+
+    def less(measure: str, **other: str) -> Any:
+        def cell(results: Any, place: Any) -> Any:
+            sides = side(place), side(place, **other)
+            there = sides[0] != sides[1] and other.keys() <= place.keys()
+            gap = compare(results, *sides, measure) if there else None
+            points = measure == "correct"
+            return gap and gap.number(1 if points else 3, percent=points)
+
+        return cell
+
+    def groups(_: Any, place: Any) -> Any:
+        genders = [{"gender": gender} for gender in ("masculine", "feminine")]
+        versions = [
+            {**kind, "version": version}
+            for kind in ({}, {"type": "1"}, {"type": "2"})
+            for version in ("pro", "anti")
+        ]
+        for group in ({}, *{"gap": genders, "winobias": versions}.get(place["task"], ())):
+            yield (" ".join(group.values()),), group
+
+    told = values("told", {name: name for name in ("nothing", "chains", "others")}, "Told")
+    right = Measure("Examples", shows="count"), Measure("Right", cell=share)
+    where = {"split": "test", "measure": "accuracy"}
+    grouped = found("task", "Task"), Axis(("Group",), groups), found("scoring", "Scored"), models()
+
+    def pivot(name: str, title: str, *columns: Measure, **more: Any) -> Pivot:
+        def keep(results: Any, place: Any) -> bool:
+            return results.has(*side(place))
+
+        return Pivot(name, title, "choices", columns=(*right, *columns), keep=keep, **more)
+
+    return (
+        pivot(
+            "choices",
+            "Pronouns without training",
+            Measure("less anti", cell=less("correct", version="anti")),
+            Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
+            where=where,
+            rows=grouped,
+            measures="Which of two candidates a pronoun stands for, by the likelier text.",
+            note=(
+                "Of test, as lm-evaluation-harness scores it; chance is 50 %. Partial: the"
+                " candidate takes the pronoun's place, and what follows it is scored. Refers: the"
+                ' candidate is scored after the text and "she" refers to. GAP without snippets in'
+                " which neither is right. WinoBias, of types 1 and 2: pro, the pronoun has the"
+                " stereotypical gender of the right occupation; anti, the other one; differences"
+                " over sentences. By partial only a second pronoun can tell these versions apart."
+            ),
+        ),
+        pivot(
+            "choices_told",
+            "Pronouns with the chains told in the text",
+            Measure("less nothing", cell=less("correct", told="nothing")),
+            Measure("less others", cell=less("correct", told="others")),
+            Measure("Nats less nothing", cell=less("margin", told="nothing")),
+            Measure("Nats less others", cell=less("margin", told="others")),
+            where={**where, "scoring": "partial"},
+            rows=(found("task", "Task"), told, models()),
+            measures="Does it help to be told who is who in the text before the pronoun?",
+            note=(
+                "Of the examples that have something to tell. Chains: behind each later mention"
+                " that a resolver finds before the pronoun in question, the words of its entity's"
+                " first mention in brackets; others: those of somebody else. Nats: by how many the"
+                " right candidate is the likelier. Differences over examples."
+            ),
+        ),
+    )
+
+
+@step(
+    "choices",
+    "which candidate a pronoun stands for, by the model's own probabilities",
+    params=ChoicesParams,
+    reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
+    needs={"causal"},
+    title="Pronouns without training",
+    tables=tables,
+)
+def choices(run: Run) -> Rows:
+    """The share of right choices, by task and scoring, of all examples and of groups of them; and
+    of the examples that have something to tell, with nothing told, with their chains, and with
+    those of others. A stopped run goes on where it was.
+    """
+    from entity_transformers.corpus.tasks.example import load_examples, thin_out
+    from entity_transformers.tasks.choices import PARTIAL, REFERS, judge, tell_each
+
+    loaded = load_examples(run.home("examples") / "examples.jsonl", run.section.tasks)
+    for task, every in loaded.items():
+        known = [one for one in every if one.split == "test" and one.label is not None]
+        own = thin_out(known, (run.section.examples or {}).get(task))
+        partial = _score(run, own, PARTIAL)
+        yield from judge(task, own, partial, scoring=PARTIAL)
+        if task in run.section.told:
+            numbers, texts = tell_each(own, run.seed or 0)
+            scores = {"nothing": partial[numbers]}
+            scores |= {told: _score(run, one, PARTIAL) for told, one in texts.items()}
+            for told, nats in scores.items():
+                yield from judge(task, [own[i] for i in numbers], nats, scoring=PARTIAL, told=told)
+        if task in run.section.refers:
+            yield from judge(task, own, _score(run, own, REFERS), scoring=REFERS)
+
+
+def _score(run: Run, examples: Sequence[Example], scoring: str) -> Any:
+    """The log-probabilities of both options of examples [N, 2], kept in a file of ``work``."""
+    import numpy as np
+
+    from entity_transformers.harness.scoring import score_pairs
+    from entity_transformers.study.plan import Plan
+    from entity_transformers.tasks.choices import ask, encode
+
+    texts = [text for example in examples for text in ask(example, scoring)]
+    unique = list(dict.fromkeys(texts))  # with its candidate, WinoBias has each sentence twice
+    code = Plan(run.params).describe(run.step, run.model, values=False)
+    key = digest(code, file_digest(run.home("lm") / RECORD), run.model, repr(unique))
+    done = run.work / f"{key}.json"
+    if not done.is_file():
+        how = {"window": run.entry.lm.window, "batch": run.section.batch}
+        scores = score_pairs(run.trained, encode(unique, run.tokenizer), **how)
+        write_json(done, {"nats": [nats for nats, _ in scores]})
+    found = dict(zip(unique, read_json(done)["nats"], strict=True))
+    return np.array([found[text] for text in texts]).reshape(-1, 2)

@@ -1,0 +1,150 @@
+"""Which of two candidates a pronoun stands for, decided by a language model that was not trained to
+decide: the one that makes the text likelier, as lm-evaluation-harness scores choices.
+
+partial  each candidate takes the pronoun's place, and what follows it is scored (Trinh and Le,
+         2018)
+refers   the text stays as it is, and each candidate is scored after ``"she" refers to`` (after
+         Brown et al., 2020); only where the text has a pronoun, and not a blank
+
+A text may *tell its chains*: behind each later mention of somebody, the words of the first one are
+put in brackets, if they are others: ``Then he (Fred Rollins) gave Ann Lee's mother her (Ann Lee's)
+keys``. The mentions are those that a causal resolver finds before the pronoun that is asked for, by
+the text up to there: of the pronoun itself and of what follows it nothing is told. In the control
+the brackets stand at the same places, but each has the words of somebody else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from entity_transformers.corpus.alignment import spelled_out
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.splitting import split_annotated
+from entity_transformers.corpus.tasks import Example
+from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive
+from entity_transformers.harness.scoring import Pair
+from entity_transformers.resolve.base import resolve
+from entity_transformers.resolve.names import Names
+from entity_transformers.step import Rows
+
+PARTIAL, REFERS = "partial", "refers"
+GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "gap": (("gender",),),
+    "winobias": (("version",), ("type", "version")),
+}
+"""By task, the groups that it is also judged in."""
+_RESOLVER = Names(causal=True, pronouns=True)
+_POSSESSIVE = re.compile(r"['’]s\b")
+
+
+def ask(example: Example, scoring: str) -> list[tuple[str, str]]:
+    """Of each option what is given, and what is scored after it."""
+    if scoring == PARTIAL:
+        return [example.fill(option) for option in range(len(example.options))]
+    assert example.blank is not None
+    text, pronoun = example.texts[0], example.texts[0][slice(*example.blank)].lower()
+    return [(f'{text} "{pronoun}" refers to', f" {option}") for option in example.options]
+
+
+def encode(texts: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> list[Pair]:
+    """What is given and what is scored as tokens, both cut from one encoding of the whole, as in
+    the harness: the spaces between them belong to what is scored.
+    """
+    before = [given.rstrip() for given, _ in texts]
+    whole = ["".join(text) for text in texts]
+    with spelled_out(tokenizer):
+        given = [one.ids for one in tokenizer.encode_batch(before, add_special_tokens=False)]
+        every = [one.ids for one in tokenizer.encode_batch(whole, add_special_tokens=False)]
+    return [Pair(some, ids[len(some) :]) for some, ids in zip(given, every, strict=True)]
+
+
+def tell_each(examples: Sequence[Example], seed: int) -> tuple[list[int], dict[str, list[Example]]]:
+    """The indices of the examples that have something to tell, and these with their ``chains``
+    told, and with those of ``others``, which are drawn by the seed.
+    """
+    numbers: list[int] = []
+    found: dict[str, list[Example]] = {"chains": [], "others": []}
+    for number, example in enumerate(examples):
+        chains = tell(example)
+        others = tell(example, np.random.default_rng([seed, number]))
+        if chains is not None and others is not None:
+            numbers.append(number)
+            found["chains"].append(chains)
+            found["others"].append(others)
+    return numbers, found
+
+
+def tell(example: Example, generator: np.random.Generator | None = None) -> Example | None:
+    """The example with its chains told; with a ``generator`` each bracket has the words of another
+    entity that was named before it. None where there is no mention to explain, or nobody else.
+    """
+    assert example.blank is not None
+    (start, end), text = example.blank, example.texts[0]
+    told, at = "", 0
+    for place, own, others in find_later(text[:start]):
+        if others:
+            name = own if generator is None else others[generator.integers(len(others))]
+            told, at = f"{told}{text[at:place]} ({name})", place
+    if not told:
+        return None
+    more = len(told) - at
+    return replace(example, texts=(told + text[at:],), blank=(start + more, end + more))
+
+
+def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """The mentions of a text that need an explanation: the character behind each, the words of its
+    entity's first mention, which are others, and those of the other entities named so far.
+    """
+    words = split_annotated(text, ()).words
+    places, end = [], 0
+    for word in words:
+        start = text.index(word, end)  # only white space is between
+        places.append((start, end := start + len(word)))
+    document = Document("text", 0, "test", "", tuple(words), (0,))
+    firsts: dict[int, str] = {}
+    for mention in resolve(_RESOLVER, document).mentions if words else ():
+        start, end = places[mention.start][0], places[mention.end - 1][1]
+        called = text[start:end]
+        first = firsts.setdefault(mention.chain, called)
+        if called.lower().removeprefix("the ") == first.lower().removeprefix("the "):
+            continue
+        has = _POSSESSIVE.match(text, end)
+        end = has.end() if has else end
+        pronoun = called.lower() in GENDERS and is_possessive(called, text[end:])
+        ending = "'s" if has or pronoun else ""
+        others = [f"{name}{ending}" for name in firsts.values() if name != first]
+        yield end, f"{first}{ending}", others
+
+
+def judge(task: str, examples: Sequence[Example], nats: np.ndarray, **about: str) -> Rows:
+    """The share of examples whose right option is the likelier one, of all and in the task's
+    groups, by log-probabilities ``nats`` [N, 2]: ``accuracy``, and ``majority``, that of the
+    commonest label; of each example ``correct``, and outside groups ``margin``, by how many nats
+    the right option is the likelier. The two versions of a sentence of WinoBias are one unit in a
+    group.
+    """
+    labels = np.array([example.label for example in examples], dtype=np.int64)
+    rows = np.arange(len(examples))
+    margin = nats[rows, labels] - nats[rows, 1 - labels]
+    right = nats.argmax(1) == labels
+    for keys in ((), *GROUPS.get(task, ())):
+        found: dict[tuple[str, ...], list[int]] = {}
+        for number, example in enumerate(examples):
+            found.setdefault(tuple(example.groups[key] for key in keys), []).append(number)
+        for values, own in sorted(found.items()):
+            group = dict(zip(keys, values, strict=True))
+            where = {"split": "test", "task": task, **about, **group}
+            majority = np.bincount(labels[own]).max() / len(own)
+            for measure, value in (("accuracy", right[own].mean()), ("majority", majority)):
+                yield {"measure": measure, "value": float(value), "count": len(own), **where}
+            for number in own:
+                unit = examples[number].name.removesuffix(f"-{group.get('version')}")
+                one = {"count": 1, "unit": unit, **where}
+                yield {"measure": "correct", "value": int(right[number]), **one}
+                if not group:
+                    yield {"measure": "margin", "value": float(margin[number]), **one}
