@@ -250,7 +250,9 @@ def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:
-    """The arrays and facts of a model's seeds that have such a file."""
+    """The arrays and facts of a model's seeds that have such a file; none of no model."""
+    if not model:
+        return []
     files = [Path(folder(params.name, step, model, seed), name) for seed in params.seeds_of(model)]
     return [artifacts.read_arrays(file) for file in files if file.is_file()]
 
