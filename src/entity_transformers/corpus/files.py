@@ -201,7 +201,7 @@ def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
                 file = files.enter_context(path.open("rb"))
             if path.suffix == ".gz":
                 file = files.enter_context(gzip.GzipFile(fileobj=file))
-            opened = io.BufferedReader(_Bounded(file, path), 1 << 16)
+            opened: io.BufferedReader = io.BufferedReader(_Bounded(file, path), 1 << 16)
             for start, kind in _KINDS.items():
                 if opened.peek(len(start)).startswith(start):
                     raise CorpusError(f"{path}: {kind}, expected text: save it as text in UTF-8")
