@@ -187,6 +187,8 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(several) == [" ".join(f"{name}: {LONG}".split()) for name in "ABC"]
     headless = several.partition("A ***\n\n")[2]  # its first mark is an END
     assert texts(headless) == texts(several)
+    old = several.replace("*** START OF THE PROJECT GUTENBERG EBOOK", "*END*THE SMALL PRINT! FOR")
+    assert texts(old) == texts(several)
 
 
 @pytest.mark.parametrize(
