@@ -164,6 +164,11 @@ def test_what_it_cannot_read_is_said(reader, change, message):
         make_memory(reader, **change)
 
 
+def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None:
+    with pytest.raises(ValueError, match="text, character 5: surrogate U[+]D83D is not UTF-8"):
+        make_memory(reader).extend("and \ud83d")
+
+
 def test_what_cannot_write_is_said(reader: DocumentReader, tokenizer: Tokenizer) -> None:
     with pytest.raises(ValueError, match="resolver names reads on before it decides"):
         TextMemory(reader, make_document(), Names())

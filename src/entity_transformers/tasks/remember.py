@@ -6,6 +6,7 @@ Dimension: N tokens of the text, the first one the token before a document.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ import torch
 
 from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.encode.document import POLICY, DocumentReader
 from entity_transformers.encode.reader import compute_token_losses
@@ -194,7 +196,8 @@ class TextMemory:
         return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
 
     def extend(self, text: str) -> TextMemory:
-        """The same after more text."""
+        """The same after more text; ValueError for half of a surrogate pair in it."""
+        check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())
         words, spaces, _ = WordSplitter().split([line] if line else [])
         old = self.document
