@@ -165,7 +165,7 @@ def test_what_it_cannot_read_is_said(reader, change, message):
 
 
 def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None:
-    with pytest.raises(ValueError, match="text, character 5: surrogate U[+]D83D is not UTF-8"):
+    with pytest.raises(ValueError, match=r"text, character 5: surrogate U\+D83D is not UTF-8"):
         make_memory(reader).extend("and \ud83d")
 
 
