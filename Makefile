@@ -12,7 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 LISTED := --require-hashes --no-deps --no-build-isolation --requirement requirements.txt
 STUDY ?= sample
+STUDIES = $(sort paper $(basename $(notdir $(wildcard studies/*.yaml))))
 FILE = $(if $(filter paper,$(STUDY)),params.yaml,studies/$(STUDY).yaml)
+IS_STUDY = test -f $(FILE) || { echo "no study '$(STUDY)', expected one of $(STUDIES)"; exit 2; }
 CORES ?= 2
 PAGES := '*.md' docs CITATION.cff LICENSE params.yaml 'studies/*.yaml' 'results/*' ':!src'
 FORKS ?= $(BIN)/python workflow/forks.py
@@ -47,13 +49,13 @@ sample: STUDY = sample
 sample: study  ## every table but the controls on a small corpus: 3 minutes on two idle cores
 
 study: .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
-	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
+	@$(IS_STUDY)
 	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH="$$PWD/workflow/logger$${PYTHONPATH:+:$$PYTHONPATH}" $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-verdicts $(FILE)
 	@echo "Report: $$PWD/results/$(STUDY)/report.html"
 
 report: .venv/ready  ## the tables, figures and page of a study from the numbers that git holds
-	@test -f $(FILE) || { echo "no study '$(STUDY)': studies/README.md lists them"; exit 2; }
+	@$(IS_STUDY)
 	$(BIN)/entity-transformers report $(FILE)
 
 site: .venv/ready  ## the documents, and each study's README.md, as pages in site/
@@ -88,5 +90,5 @@ commands: .venv/ready  ## what a study has still to run, as a bash script for a 
 	@$(BIN)/python workflow/commands.py $(FILE)
 
 clean:  ## remove what a study made: its data, state and logs; its results stay
-	@test -f $(FILE) || { echo "no study '$(STUDY)': make clean STUDY=NAME"; exit 2; }
+	@$(IS_STUDY)
 	rm -rf data/$(STUDY) logs/$(STUDY)

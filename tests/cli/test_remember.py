@@ -44,10 +44,10 @@ def test_who_is_known_what_is_kept_and_how_it_goes_on(home, capsys, caplog, monk
         remember(home, "--write", "12", "--known", "3")
     printed = capsys.readouterr().out
     assert re.search(r"^book#0: \d+ tokens, read by .*/gpt2/1 in windows of 32 beside 8", printed)
-    progress = r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside half mentions"
+    progress = r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside half names"
     assert re.search(progress, caplog.text)
     losses = re.findall(r"^(\S.*?) +(\d+\.\d{3}) +(\d+\.\d{3})$", printed, re.MULTILINE)
-    named = ["beside half mentions", "beside as many recent tokens", "window alone"]
+    named = ["beside half names", "beside as many recent tokens", "window alone"]
     assert [name for name, *_ in losses] == named
     assert len({loss for _, loss, _ in losses}) == 3
     known = re.findall(r"^(\S.*?) +(\d+) +\d+  (?:yes|no)$", printed, re.MULTILINE)

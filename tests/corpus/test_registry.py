@@ -35,7 +35,6 @@ def recognise(path):
 
 READER = Reader(
     name="toy",
-    form="a sentence per line, of which the first begins with toy",
     read=read,
     recognise=recognise,
     splits=("train", "dev", "test"),

@@ -187,6 +187,8 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(several) == [" ".join(f"{name}: {LONG}".split()) for name in "ABC"]
     headless = several.partition("A ***\n\n")[2]  # its first mark is an END
     assert texts(headless) == texts(several)
+    old = several.replace("*** START OF THE PROJECT GUTENBERG EBOOK", "*END*THE SMALL PRINT! FOR")
+    assert texts(old) == texts(several)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,10 @@ def test_words_are_spacys() -> None:
     [
         (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
         (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
-        ("Ein Text".encode("utf-16"), "line 1, character 1: byte 0xff is not UTF-8"),
+        ("Ein Text".encode("utf-16"), ": UTF-16, expected text: save it as text in UTF-8$"),
+        (b"%PDF-1.4\n%\xe2\xe3\xcf", ": a PDF, expected text"),
+        (b"\x89PNG\r\n\x1a\n", ": an image, expected text"),
+        (b"{\\rtf1 Ada}", ": RTF, expected text"),
         (b"<!DOCTYPE html><html>", "a web page"),
         (b" \n\n", "no text in this file"),
     ],
@@ -255,6 +260,24 @@ def test_what_is_no_text_is_refused_with_its_place(
     documents, ledger = read(tmp_path, "skip")
     assert [document.name for document in documents] == ["good"]
     assert list(ledger["bad"]) == [str(bad)]
+
+
+@pytest.mark.parametrize("ending", ["docx", "pdf", "pdf.gz", "png", "rtf", "dat", "doc"])
+def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, ending: str) -> None:
+    """Whatever its name; not with a list of what all formats look like."""
+    starts = {"pdf": b"%PDF", "rtf": b"{\\rtf1", "png": b"\x89PNG", "doc": b"\xd0\xcf\x11\xe0"}
+    path = tmp_path / f"a.{ending}"
+    data = starts.get(ending.split(".")[0], b"Ada met Bob.") + b"\n" * 600
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    if path.suffix == ".docx":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr("word/document.xml", "<w:document/>")
+    with pytest.raises(CorpusError) as caught:
+        list(read_corpus(detect_format(path)[0], path))
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert len(message) - len(str(path)) < 260
+    assert ("save it as text in UTF-8" in message) == (path.suffix != ".dat")
 
 
 def test_folders_and_archives(tmp_path: Path) -> None:

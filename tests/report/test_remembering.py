@@ -114,7 +114,7 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     assert {str(row[7]) for row in table.rows} == {"–"}  # no novel of which scores were seen
     verdicts = {(row[0], str(row[2]), row[5]): row[-1] for row in table.rows}
     assert verdicts["P1", "256", "recent"] == "supported"
-    assert verdicts["P2", "256", "mentions (random spans)"] == "not supported"  # by 0.005 alone
+    assert verdicts["P2", "256", "random spans"] == "not supported"  # by 0.005 alone
     assert verdicts["P2", "256", "rare"] == "supported"
     assert verdicts["P1", "2,048", "recent"] == "reported"
     figure = draw_contrasts(results)
@@ -144,13 +144,13 @@ def test_a_difference_of_which_less_than_half_is_left_was_memorised() -> None:
     assert verdicts == {  # of the differences -0.10, -0.11, -0.005 are left -0.03, -0.04, -0.005
         "recent": "memorised",
         "rare": "memorised",
-        "mentions (random spans)": "not memorised",
+        "random spans": "not memorised",
     }
 
 
 def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Results) -> None:
     best, *said = say_remembering(results, "kept_cache")
-    assert "mentions (names) with 256 tokens (−0.1" in best
+    assert "names with 256 tokens (−0.1" in best
     assert [line.split()[0] for line in said] == ["P1", "P2", "P2"]
     assert [line.rsplit(", ", 1)[1] for line in said] == [
         "supported.",
@@ -161,20 +161,20 @@ def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Res
 
 def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
     table = build_prices(results)
-    row = next(row for row in table.rows if row[0] == "mentions" and row[1] == "names")
+    [row] = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "names"]
     # 3.48 lies a fifth of the way from 3.5 at 512 to 3.4 at 2,048, by the logarithm
-    assert isinstance(row[6], Number)
-    assert row[6].value == pytest.approx(512 * 4**0.2, rel=0.03)
-    assert isinstance(row[4], Number)
-    assert row[4].value == pytest.approx(0.6, abs=0.02)
-    more = 23_040 * (row[6].value - 256)
-    assert isinstance(row[8], Number)
-    assert row[8].value == pytest.approx(more / (256 * 1024), rel=1e-6)
+    assert isinstance(row["As a window of"], Number)
+    assert row["As a window of"].value == pytest.approx(512 * 4**0.2, rel=0.03)
+    assert isinstance(row["Share of the gain"], Number)
+    assert row["Share of the gain"].value == pytest.approx(0.6, abs=0.02)
+    more = 23_040 * (row["As a window of"].value - 256)
+    assert isinstance(row["Times as many"], Number)
+    assert row["Times as many"].value == pytest.approx(more / (256 * 1024), rel=1e-6)
     assert draw_prices(results) is not None
 
 
 def test_the_kinds_of_tokens_share_the_gain_by_their_number(results: Results) -> None:
-    other, first, later = list_gains(results)["mentions (names)", 256]
+    other, first, later = list_gains(results)["names", 256]
     assert other.value == pytest.approx(-0.12 * 0.7, abs=0.002)
     assert (first.value, first.interval) == (0, (0, 0))
     assert later.value == pytest.approx(-0.12 * (0.3 * (BOOKS - 1) + 0.1) / BOOKS, abs=0.003)

@@ -9,7 +9,7 @@ from made import make_results
 from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, memories, perplexity, vectors
+from entity_transformers.report import corpus, intervals, memories, perplexity, vectors
 from entity_transformers.report.memories import RECALLED, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
@@ -39,6 +39,18 @@ def test_a_cache_is_told_by_what_it_changes(entries: Entries) -> None:
     assert perplexity.read_share(results, entries["gpt2"], "test") == (64, 4 / 5.25)
 
 
+def test_the_corpus_table_has_what_some_split_has() -> None:
+    about = {"step": "corpus", "split": "test"}
+    counts = {"words": 7, "chains": 0, "kept_mentions": 0, "merged_spans": 0, "sentences": 2}
+    rows: list[dict[str, Any]] = [
+        {**about, "measure": name, "value": value} for name, value in counts.items()
+    ]
+    rows.append({**about, "measure": "words", "group": "unknown", "value": 7})
+    table = corpus.build_corpus(make_results(rows, None, ()))
+    assert {row[0]: row[1].value for row in table.rows} == {"Sentences": 2, "Words": 7}
+    assert table.note == ""
+
+
 def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entries) -> None:
     rows, units = [], []
     for model, right in (("gpt2", 3), ("gpt2e", 5)):
@@ -46,6 +58,9 @@ def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entrie
         for about in ({"average": "micro"}, {"label": "GPE"}, {"label": "PERSON"}):
             for name, value in (("f1", 2 * right / 16), ("precision", 0.5), ("predicted", 8)):
                 rows.append({**run, **about, "measure": f"span_{name}", "value": value, "count": 8})
+        for name in ("f1", "predicted"):  # a label of the training text, neither here nor found
+            absent = {"label": "ANIMAL", "measure": f"span_{name}", "value": 0, "count": 0}
+            rows.append({**run, **absent})
         for unit in range(4):
             for name, value in (("correct", right), ("predicted", 8), ("gold", 8)):
                 units.append({**run, "measure": name, "value": value, "unit": f"d{unit}"})

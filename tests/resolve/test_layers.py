@@ -82,6 +82,35 @@ def test_a_last_word_without_a_token_of_its_own_is_no_other_document(corpus: Ali
     assert names[0] == names[1][: first.stop - 1]
 
 
+NARROW = """#begin document (d0); part 000
+d0 0 0 then -
+d0 0 1 Mr. (7
+d0 0 2 Darcy 7)
+#end document
+#begin document (d1); part 000
+0 so -
+1 Ada (3)
+#end document
+"""
+
+
+def test_chains_are_taken_from_a_file(tmp_path: Path) -> None:
+    """Of 5 columns and of 3; of the only document, whatever its name."""
+    rows = [replace(one, words=one.words[:n]) for one, n in zip(DOCUMENTS, (3, 2), strict=True)]
+    (tmp_path / "answers.txt").write_text(NARROW)
+    resolver = make_resolver(f"file:{tmp_path / 'answers.txt'}")
+    found = [one.mentions for one in annotate(rows, resolver, None, Counter())]
+    assert found == [(Mention(1, 3, 7),), (Mention(1, 2, 3),)]
+    with pytest.raises(ResolverError, match=r"answers.txt: no document d2#0, expected the names"):
+        resolver.resolve(replace(rows[0], name="d2"))
+    with pytest.raises(ResolverError, match=r"document d0#0, word 3: 'Darcy', but 'Bingley'"):
+        resolver.resolve(replace(rows[0], words=("then", "Mr.", "Bingley")))
+    with pytest.raises(ResolverError, match=r"document d0#0, word 4: '', but 'bowed' in the text"):
+        resolver.resolve(replace(rows[0], words=("then", "Mr.", "Darcy", "bowed")))
+    (tmp_path / "one.conll").write_text(NARROW.partition("#begin document (d1)")[0])
+    assert make_resolver(f"file:{tmp_path / 'one.conll'}").resolve(replace(rows[0], name="d2"))
+
+
 def test_annotated_documents_are_read_as_a_corpus(tmp_path, caplog):
     caplog.set_level("INFO")
     write_json_lines(tmp_path / "own.jsonl", map(to_row, DOCUMENTS))

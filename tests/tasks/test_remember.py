@@ -87,6 +87,19 @@ def test_who_is_known_and_what_is_kept(reader: DocumentReader) -> None:
     assert len({one.kept for one in memory.known()}) == 2
 
 
+def test_what_surprised_the_model_is_kept(reader: DocumentReader) -> None:
+    """Of the text alone, and of one that was extended, where its beginning is not read again."""
+    words = " ".join(WORDS[9:])
+    longer = make_memory(reader, policy="surprising").extend(words)
+    for memory in (make_memory(reader, policy="surprising"), longer):
+        *_, (_, found) = memory.read({"alone": keep_nothing})
+        paid = found["alone"].losses
+        np.testing.assert_allclose(memory.nats, paid, rtol=1e-4, atol=1e-5)
+        for place in (0, BUDGET, len(paid) - 5, len(paid)):
+            expected = sorted(sorted(range(place), key=lambda p: -paid[p])[:BUDGET])
+            assert memory.keep(place).tolist() == expected
+
+
 def test_what_is_kept_depends_on_the_text_before_alone(reader: DocumentReader) -> None:
     whole, cut = make_memory(reader), make_memory(reader, 24)
     for place in range(len(cut.past)):
@@ -141,7 +154,7 @@ def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"policy": "nouns"}, "policy 'nouns', expected one of recent, mentions"),
+        ({"policy": "nouns"}, "policy 'nouns', expected one of recent, names"),
         ({"budget": 17}, "a window of 16 tokens and 17 kept ones, .* at most 32"),
         ({"count": 0}, "d#0: no words to read"),
     ],
@@ -149,6 +162,11 @@ def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> N
 def test_what_it_cannot_read_is_said(reader, change, message):
     with pytest.raises(ValueError, match=message):
         make_memory(reader, **change)
+
+
+def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None:
+    with pytest.raises(ValueError, match=r"text, character 5: surrogate U\+D83D is not UTF-8"):
+        make_memory(reader).extend("and \ud83d")
 
 
 def test_what_cannot_write_is_said(reader: DocumentReader, tokenizer: Tokenizer) -> None:

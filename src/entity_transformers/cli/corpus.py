@@ -33,7 +33,9 @@ def choose_format(format: str, path: Path) -> str:
 def annotate(
     file: Annotated[Path, Flag("a corpus in any format", "FILE", positional=True)],
     output: Annotated[Path, Flag("the corpus with chains (JSON lines)", "FILE")],
-    resolver: Annotated[str, Flag("names, names-causal, names-pronouns, ...", "NAME")] = "names",
+    resolver: Annotated[
+        str, Flag("names, names-causal, ..., or file:PATH: the chains of that corpus", "NAME")
+    ] = "names",
     format: FORMAT = "auto",
 ) -> None:
     """Find coreference chains in a corpus and write it as the JSON lines that every study reads."""

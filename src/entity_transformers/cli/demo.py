@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import torch
@@ -35,6 +36,8 @@ RESOLVER = "names-causal"
 COLOURS = (36, 33, 35, 34)  # of entities; green and red say where the memory helps and harms
 SAME = 0.005
 """Nats that are no change."""
+WIDTH = 100
+"""Columns of the sentences that say what is shown."""
 
 
 def demo(
@@ -81,17 +84,23 @@ def demo(
     size = window or max(2, min(64, -(-len(source.tokens) // 3)))
     reader.window = size = min(longest, size) if remembers else size
     reader.stride = size if remembers else -(-size // 2)
-    named = "as marked" if has_marks(text) else f"found by {resolver}; a mark is [1 Anna]"
-    lines = [
-        *about.splitlines(),
-        f"{name}: {reader.model.kind.label}, windows of {size} tokens; entities {named}",
-    ]
+    named = "as marked" if has_marks(text) else f"found by {resolver}; [1 Anna] would mark one"
     if remembers:
         ways = read_entities(reader, source)
+        how = "with its memory of entities (memory) and without it (without)"
     else:
         find = None if has_marks(text) else make_resolver(resolver)
         source, ways = read_names(reader, source.document, find, kept)
-        lines[-1] += f"; {kept} tokens kept beside a window"
+        how = (
+            f"beside {kept} tokens of the names that have left the window (names), alone (window)"
+            " and beside as many of the latest tokens (recent)"
+        )
+    shown = (
+        f"{name} ({reader.model.kind.label}) reads the text in windows of {size} tokens: {how}. For"
+        " each word there are the nats that it pays, fewer the better it had expected the word, and"
+        f" what the first way changes. Entities are {named}:"
+    )
+    lines = [*about.splitlines(), *wrap(shown, WIDTH)]
     # colours are for terminals that can show them, unless NO_COLOR is set (no-color.org)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     colour = sys.stdout.isatty() and not plain

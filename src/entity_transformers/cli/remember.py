@@ -18,7 +18,7 @@ from entity_transformers.corpus.document import CorpusError, Document, join_part
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.resolve.registry import make_resolver
-from entity_transformers.tasks.remember import NAMED, TextMemory, Way, keep_nothing
+from entity_transformers.tasks.remember import KEPT, TextMemory, Way, keep_nothing
 
 log = logging.getLogger(__name__)
 SAMPLE = "data/sample/models/gpt2/1"
@@ -37,7 +37,7 @@ def remember(
     tokens: Annotated[PositiveInt, Flag("read so many of its first document")] = 12_000,
     window: Annotated[PositiveInt, Flag("tokens read at once; half of them overlap")] = 256,
     kept: Annotated[PositiveInt, Flag("tokens that are kept beside a window", "TOKENS")] = 64,
-    policy: Annotated[str, Flag(f"what is kept: {', '.join(NAMED)}", "POLICY")] = "half mentions",
+    policy: Annotated[str, Flag(f"what is kept: {', '.join(KEPT)}", "POLICY")] = "half names",
     known: Annotated[NonNegativeInt, Flag("entities that are listed")] = 20,
     write: Annotated[NonNegativeInt, Flag("tokens to write on")] = 80,
     temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.7,

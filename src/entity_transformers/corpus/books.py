@@ -23,7 +23,7 @@ Chapter = tuple[str, ...]
 
 _NEWLINE = re.compile("\r*\n|[\r\x85\u2028]")  # lines that end in CR CR LF are not double-spaced
 _MARK = re.compile(
-    r"\s*((?P<start>\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG)"
+    r"\s*((?P<start>\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG|\*END[ *]+THE SMALL PRINT)"
     r"|\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG"
     r"|End of (the )?Project Gutenberg(['’]s| e-?(book|text)))",
     re.IGNORECASE,

@@ -1,7 +1,8 @@
 """CoNLL-2012 / OntoNotes 5.0 rows, and the corpora that are written in them (WinoBias, LitBank).
 
 Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, the last one
-coreference. There are at least 12 and as many more as a sentence has predicates.
+coreference. There are at least 12 and as many more as a sentence has predicates; or 3 to 5, the
+last of which are the word and its coreference, as resolvers and scorers write them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _ORIGINALS = {
 
 Bracket = tuple[bool, int, bool]
 """Opens here, chain, closes here."""
-FEWEST_COLUMNS = 12
+FEWEST_COLUMNS, NARROW = 12, (3, 4, 5)
 Cells = TypeVar("Cells")
 Value = TypeVar("Value")
 _HEADER = re.compile(r"#begin document \((.+)\);(?: part ([0-9]{1,9}))?\s*")
@@ -176,7 +177,7 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
     """
     rows: list[list[str]] = []
     starts: list[int] = []
-    fresh = True
+    fresh, width = True, 0
     for line in block.lines:
         text = line.strip(" \n")
         if not text:
@@ -186,15 +187,16 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
         row = line.rstrip("\n").split("\t") if "\t" in line else [*filter(None, text.split(" "))]
         if fresh:
             starts.append(len(rows))
-            fresh = False
-        rows.append(row)
-        word, columns = len(rows) - 1, len(row)
-        if columns < FEWEST_COLUMNS or columns != len(rows[starts[-1]]):
+            fresh, width = False, len(row)
+        word, columns = len(rows), len(row)
+        if (columns < FEWEST_COLUMNS and columns not in NARROW) or columns != width:
             message = (
                 f"a row of {columns} columns ({shown(text)}), expected at least {FEWEST_COLUMNS},"
-                " as many as in the sentence's first row: was the row cut?"
+                " or 3 to 5, as many as in the sentence's first row: was the row cut?"
             )
             raise block.fault(word, message, columns)
+        row = _widen(row, word) if columns in NARROW else row
+        rows.append(row)
         if row[:2] != rows[0][:2]:
             message = (
                 f"{shown(' '.join(row[:2]))} after {shown(' '.join(rows[0][:2]))}, expected one"
@@ -205,6 +207,12 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
             message = f"word number {shown(row[2])}, expected digits: has the row lost a column?"
             raise block.fault(word, message, 3)
     return rows, starts
+
+
+def _widen(row: list[str], word: int) -> list[str]:
+    """A narrow row with all columns; one of fewer than 5 has no place of its word."""
+    place = row[:3] if len(row) == max(NARROW) else ["", "", str(word)]
+    return [*place, row[-2], *["-"] * (FEWEST_COLUMNS - 5), row[-1]]
 
 
 @lru_cache(1 << 16)

@@ -33,6 +33,12 @@ to a third, and blank lines to a thousandth.
 _REFUSED = re.compile("[\0\r\ud800-\udfff]")
 HALVES = re.compile("[\ud800-\udfff]")
 """What no tokenizer reads: half of a pair of UTF-16 code units."""
+_KINDS = {
+    b"%PDF": "a PDF", b"{\\rtf": "RTF", b"\x89PNG": "an image", b"\xff\xd8\xff": "an image",
+    b"GIF8": "an image", b"\xd0\xcf\x11\xe0": "a file of Word", b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}  # fmt: skip
+"""What files begin with that people have in place of a text."""
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
             ValueError, NotImplementedError, RuntimeError)  # fmt: skip
 
@@ -181,7 +187,7 @@ class _Bounded(io.RawIOBase):
 @contextmanager
 def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
     """The bytes of a file, of a ``.gz`` those that it holds, or of a ``member`` of a zip archive.
-    What can't be read, or unpacks to more than `_find_room`, raises CorpusError.
+    What can't be read, is of `_KINDS` or unpacks to more than `_find_room`, raises CorpusError.
     """
     try:
         with ExitStack() as files:
@@ -195,7 +201,11 @@ def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
                 file = files.enter_context(path.open("rb"))
             if path.suffix == ".gz":
                 file = files.enter_context(gzip.GzipFile(fileobj=file))
-            yield io.BufferedReader(_Bounded(file, path), 1 << 16)
+            opened: io.BufferedReader = io.BufferedReader(_Bounded(file, path), 1 << 16)
+            for start, kind in _KINDS.items():
+                if opened.peek(len(start)).startswith(start):
+                    raise CorpusError(f"{path}: {kind}, expected text: save it as text in UTF-8")
+            yield opened
     except (EOFError, KeyError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         what = f"can't read {member} in it" if member else "not a whole gzip file"
         raise CorpusError(f"{path}: {what} ({error}): fetch it again") from None

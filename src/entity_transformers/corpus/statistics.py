@@ -102,12 +102,15 @@ def compare_with_conll2012(statistics: Mapping[str, Any]) -> str:
 
 
 def format_table(statistics: Mapping[str, Any]) -> str:
-    """A readable table: a column per split; and what was left out."""
+    """A readable table: a column per split, a row per count that is not zero in all of them; and
+    what was left out.
+    """
     import pandas as pd
 
     columns = {**statistics["splits"], "total": statistics["total"]}
     table = pd.json_normalize(list(columns.values()), sep=": ").T.set_axis(list(columns), axis=1)
-    text = table.fillna(0).astype(int).to_string(formatters=["{:,}".format] * len(columns))
+    table = table.fillna(0).astype(int)
+    text = table[table.any(axis=1)].to_string(formatters=["{:,}".format] * len(columns))
     return "\n".join([text, *_left_out(statistics.get("left_out", {}))])
 
 
@@ -115,7 +118,7 @@ def _left_out(left_out: Mapping[str, Any]) -> Iterator[str]:
     if excluded := left_out.get("excluded"):
         yield f"excluded by pattern: {len(excluded)}"
     for name, reason in left_out.get("bad", {}).items():
-        yield f"left out, bad: {name}: {reason}"
+        yield f"left out, bad: {'' if reason.startswith(name) else f'{name}: '}{reason}"
     for pattern in left_out.get("unmatched", []):
         yield f"exclude pattern that matches no document: {pattern}"
     for kind, number in left_out.get("counts", {}).items():

@@ -48,6 +48,13 @@ PRINTED: dict[str, tuple[Mapping[str, float], bool]] = {
     list(GROUPS)[-1]: (paper.NOUN_PRONOUN_SHARE, True),
 }
 """What the paper prints of train and test, and whether it is a share."""
+NOTES: Mapping[Cell, str] = {
+    COUNTS["kept_mentions"]: (
+        "“Kept” counts what remains after nested mentions are resolved, “lost” what that costs."
+    ),
+    list(GROUPS)[-1]: "Parts of speech: of the words with a known one.",
+}
+"""What is said of rows where they are shown."""
 Values = Mapping[str, float | None]
 """A quantity by split."""
 
@@ -125,17 +132,19 @@ def _describe_tagger(results: Results) -> str:
         return ""
     right, asked = Number(overall["value"].iloc[0], 1, percent=True), overall["count"].iloc[0]
     return (
-        " Those of the passages' targets are from a tagger trained on the training split, which"
+        "Those of the passages' targets are from a tagger trained on the training split, which"
         f" gets {right} of the last words of dev's sentences ({asked:,}) right."
     )
 
 
 def build_corpus(results: Results) -> Table:
     """Section 4.2: the size of the corpus, its mentions and parts of speech, each with what the
-    paper prints.
+    paper prints; what no split has is left out.
     """
     splits, rows = list_splits(results), list[tuple[Cell, ...]]()
     for label, values, digits, percent in _list_rows(results):
+        if not any(values.values()):
+            continue
         printed, share = PRINTED.get(label, ({}, False))
         rows.append(
             (
@@ -144,6 +153,7 @@ def build_corpus(results: Results) -> Table:
                 *(Number(printed.get(split), 0, percent=share) for split in ("train", "test")),
             )
         )
+    tagger = _describe_tagger(results)
     return Table(
         name="corpus",
         title="Corpus statistics (section 4.2)",
@@ -153,10 +163,7 @@ def build_corpus(results: Results) -> Table:
         paper_note=(
             "What the paper calls “entity mentions” are the numbers of chains in CoNLL-2012."
         ),
-        note=(
-            "Parts of speech: of the words with a known one. “Kept” counts what remains after"
-            f" nested mentions are resolved, “lost” what that costs.{_describe_tagger(results)}"
-        ),
+        note=" ".join((*(NOTES[row[0]] for row in rows if row[0] in NOTES), tagger)),
     )
 
 

@@ -72,8 +72,14 @@ class Kept(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As tables and figures write it."""
-        return self.policy if self.labels == "none" else f"{self.policy} ({self.source})"
+        """As tables and figures write it: mentions that a resolver or chance has found are names
+        and random spans.
+        """
+        if self.labels == "none":
+            return self.policy
+        if "mentions" in self.policy and self.source in ("names", "random spans"):
+            return self.policy.replace("mentions", self.source)
+        return f"{self.policy} ({self.source})"
 
 
 def list_kept(results: Results, step: str) -> list[Kept]:
@@ -186,12 +192,11 @@ def _list_policies(results: Results, place: Place) -> Iterator[Row]:
     listed = list_kept(results, place["step"])
     for nothing in (kept for kept in listed if not kept.budget):
         head, about = (nothing.text, Number(nothing.window, 0)), {"nothing": nothing}
-        yield (*head, "nothing", MISSING), {**about, "own": {0: nothing}}
+        yield (*head, "nothing"), {**about, "own": {0: nothing}}
         beside = [k for k in listed if k.budget and k[3:] == nothing[3:]]
-        for policy, labels in dict.fromkeys(kept[:2] for kept in beside):
-            own = {kept.budget: kept for kept in beside if kept[:2] == (policy, labels)}
-            source = MISSING if labels == "none" else own[min(own)].source
-            yield (*head, policy, source), {**about, "own": own}
+        for name in dict.fromkeys(kept.name for kept in beside):
+            own = {kept.budget: kept for kept in beside if kept.name == name}
+            yield (*head, name), {**about, "own": own}
 
 
 def _loss(results: Results, row: Place) -> Number:
@@ -218,7 +223,7 @@ def make_losses(step: str) -> Pivot:
         name=step,
         title="What is kept beside the window",
         step=step,
-        rows=(Axis(("Text", "Window", "Kept", "Of"), _list_policies),),
+        rows=(Axis(("Text", "Window", "Kept"), _list_policies),),
         columns=(Measure("Loss", cell=_loss), partial(_budgets, step=step)),
         measures=(
             "Nats per token without a memory, and how much more (+) or less (−) they are with so"
@@ -226,12 +231,13 @@ def make_losses(step: str) -> Pivot:
         ),
         note=(
             "Means over documents or books, with Student's intervals of 95 %. Recent: the tokens"
-            " before the window. Mentions, entities: the latest tokens of mentions, the latest"
-            " mention of each entity, by those labels; half: with as many recent tokens. Rare,"
-            " surprising: of the text so far, by count and by the model's loss. Slots: the latest"
-            " place of each token. Shuffled: the chains permuted among the mentions; surface: one"
-            " entity for each spelling; random: as many spans of the same lengths, anywhere."
-            " Renamed: the same text with invented names."
+            " before the window. Names, mentions: the latest tokens of names by their spelling, of"
+            " labelled mentions; random spans: of as many spans of the same lengths, anywhere."
+            " Entities: the latest mention of each entity, by the labels in brackets. Half: with as"
+            " many recent tokens. Rare, surprising: of the text so far, by count and by the model's"
+            " loss. Slots: the latest place of each token. Shuffled: the chains permuted among the"
+            " mentions; surface: one entity for each spelling. Renamed: the same text with invented"
+            " names."
         ),
     )
 
@@ -378,8 +384,7 @@ def build_prices(results: Results) -> Table:
         if sizes[0] is not None and loss < losses[0]:
             more = (length / windows[0] - 1) * sizes[0]
         rows.append((
-            kept.policy, MISSING if kept.labels == "none" else kept.source,
-            Number(kept.budget, 0), Number(loss, 4), Number(share, 0, percent=True),
+            kept.name, Number(kept.budget, 0), Number(loss, 4), Number(share, 0, percent=True),
             Number(held and held / 1024, 0), Number(length, 0),
             Number(more and more / 1024, 0), Number(more / held if more and held else None, 0),
         ))  # fmt: skip
@@ -387,7 +392,7 @@ def build_prices(results: Results) -> Table:
         name="prices",
         title="What a memory costs against a longer window",
         columns=(
-            "Kept", "Of", "Tokens", "Loss", "Share of the gain", "KiB", "As a window of",
+            "Kept", "Tokens", "Loss", "Share of the gain", "KiB", "As a window of",
             "KiB of that", "Times as many",
         ),
         rows=tuple(rows),

@@ -284,12 +284,15 @@ LABELS_NOTE = (
 
 
 def _label_rows(level: str) -> Axis:
-    """The labels of spans or tags, then all of them together."""
+    """The labels of spans or tags that the text or a tagger has, then all of them together."""
 
-    def entries(results: Results, _: Place) -> Iterator[Line]:
+    def entries(results: Results, place: Place) -> Iterator[Line]:
+        pair = list_models(results, place, "pair")
         for label in list_labels(results, level):
-            yield (label,), {"label": label}
-        if list_models(results, {"step": NER}, "pair"):
+            row = {**place, "label": label, "measure": f"{level}_f1"}
+            if any(_average(results, {**row, "model": model}).mean is not None for model in pair):
+                yield (label,), {"label": label}
+        if pair:
             yield (paper.OVERALL,), {"average": "micro"}
 
     return Axis(("Label",), entries)

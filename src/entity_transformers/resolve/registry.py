@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.layers import RESOLVER, is_resolver, split_layer
 from entity_transformers.resolve.base import Resolver, ResolverError
 
+FILE = "file:"
 SLOTS = 512
 """About as many as a novel has names."""
 
@@ -57,12 +59,16 @@ REGISTRY: dict[str, Callable[[], Resolver]] = {
 
 
 def make_resolver(name: str) -> Resolver:
-    """The resolver of that name (with or without the ``resolver:`` of a label layer);
-    ResolverError for an unknown one.
+    """The resolver of that name (with or without the ``resolver:`` of a label layer), or the
+    answers of file:PATH; ResolverError for an unknown one.
     """
     name = name.removeprefix("resolver:")
+    if name.startswith(FILE):
+        from entity_transformers.resolve.answers import Answers
+
+        return Answers(Path(name.removeprefix(FILE)))
     if name not in REGISTRY:
-        raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}")
+        raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}, {FILE}PATH")
     return REGISTRY[name]()
 
 

@@ -6,8 +6,10 @@ Dimension: N tokens of the text, the first one the token before a document.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 
 from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.splitting import WordSplitter
 from entity_transformers.encode.document import POLICY, DocumentReader
 from entity_transformers.encode.reader import compute_token_losses
@@ -26,12 +29,17 @@ from entity_transformers.tasks.text_memory import (
     keep_nothing,
     plan_memory,
     read_remembered,
+    score_text_memory,
 )
 
 BATCH = 8
 """Windows that are read side by side."""
-NAMED = tuple(name for name in POLICIES if name not in ("surprising", "nouns"))
-"""Policies that ask for no more than a text and its mentions."""
+KEPT = {
+    name.replace("mentions", "names"): policy
+    for name, policy in POLICIES.items()
+    if name != "nouns"
+}
+"""Policies that ask for no more than a text, its names and what the model pays for it."""
 
 
 class Known(NamedTuple):
@@ -73,11 +81,11 @@ class TextMemory:
         text: str | Document,
         resolver: str | Resolver | None = None,
         *,
-        policy: str = "mentions",
+        policy: str = "names",
         budget: int = 64,
     ) -> None:
-        if policy not in NAMED:
-            raise ValueError(f"policy {policy!r}, expected one of {', '.join(NAMED)}")
+        if policy not in KEPT:
+            raise ValueError(f"policy {policy!r}, expected one of {', '.join(KEPT)}")
         if isinstance(resolver, str):
             resolver = make_resolver(resolver)
         if resolver is not None and not resolver.causal:
@@ -107,10 +115,27 @@ class TextMemory:
             none > 0,
             none,
         )
+        self._paid = self.past.tokens[:0], np.zeros(0, np.float32)
 
     def keep(self, place: int) -> np.ndarray:
         """The places [M] of the tokens that are kept of those before ``place``."""
-        return POLICIES[self.policy](self.past.before(place), self.budget)
+        past = self.past
+        if self.policy == "surprising":
+            past = replace(past, nats=self.nats)
+        return KEPT[self.policy](past.before(place), self.budget)
+
+    @cached_property
+    def nats(self) -> np.ndarray:
+        """What the model pays for each token in its window alone, float32 [N]; of a text that was
+        extended, the further tokens alone are read for it.
+        """
+        (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
+        alike = min(len(tokens), len(before))
+        known = int(np.logical_and.accumulate(tokens[:alike] == before[:alike]).sum())
+        how = {"window": reader.window, "stride": reader.stride, "batch": BATCH, "known": known}
+        nats = score_text_memory(reader.model, tokens, keep_nothing, **how)
+        nats[:known] = paid[:known]
+        return nats
 
     def keep_recent(self, place: int) -> np.ndarray:
         """The latest tokens before ``place``, as many as the policy may keep."""
@@ -171,7 +196,8 @@ class TextMemory:
         return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
 
     def extend(self, text: str) -> TextMemory:
-        """The same after more text."""
+        """The same after more text; ValueError for half of a surrogate pair in it."""
+        check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())
         words, spaces, _ = WordSplitter().split([line] if line else [])
         old = self.document
@@ -183,9 +209,12 @@ class TextMemory:
             mentions=() if self.resolver else old.mentions,
             tags=None,
         )
-        return TextMemory(
+        memory = TextMemory(
             self.reader, longer, self.resolver, policy=self.policy, budget=self.budget
         )
+        if self.policy == "surprising":
+            memory._paid = self.past.tokens, self.nats
+        return memory
 
     def write_on(
         self, count: int, seed: int, *, remembers: bool = True, streamer: Any = None, **how: Any

@@ -57,13 +57,15 @@ def score_text_memory(
     window: int,
     stride: int,
     batch: int,
+    known: int = 0,
 ) -> np.ndarray:
     """Nats float32 [N] of each token of a document, which begins with the token before a document,
     given its window and the text that is kept; 0 for the first. Windows that read as many tokens
-    are scored side by side.
+    are scored side by side; those that have none beyond the first ``known`` tokens are not.
     """
     nats = np.zeros(len(tokens), np.float32)
-    plans = sorted(plan_memory(len(tokens), window, stride, keep), key=lambda p: len(p.places))
+    asked = (p for p in plan_memory(len(tokens), window, stride, keep) if p.places[-1] + 2 > known)
+    plans = sorted(asked, key=lambda p: len(p.places))
     for first in range(0, len(plans), batch):
         targets, states = read_remembered(model, tokens, plans[first : first + batch])
         nats[targets] = compute_token_losses(model, states, tokens[targets])

@@ -46,7 +46,6 @@ class Reader:
     """A format.
 
     name       as corpus.format names it
-    form       what its files look like, in a few words, for messages
     read       documents of a path that is there; what is left out is written down in the ledger
     recognise  whether a path that is there is of this format
     splits     which splits such a corpus can have; a study needs train, dev and test
@@ -56,7 +55,6 @@ class Reader:
     """
 
     name: str
-    form: str
     read: Callable[[Path, Ledger], Iterator[Document]]
     recognise: Callable[[Path], Match | None]
     splits: tuple[Split, ...] = ("train", "dev", "test")
@@ -164,11 +162,10 @@ def detect_format(path: Path) -> tuple[str, str]:
         name: match for name, reader in registry().items() if (match := reader.recognise(path))
     }
     if not matches:
-        forms = "; ".join(f"{name}: {reader.form}" for name, reader in registry().items())
         found = "" if path.is_dir() else f", line 1: {shown(first_line(path))}"
         raise CorpusError(
-            f"{path}{found}, expected one of {forms}: name the format, or write a"
-            ' text of your own as JSON lines, {"name": ..., "words": [...]} each'
+            f"{path}{found}, expected a text whose name ends in .txt, JSON lines with name and"
+            f" words, or a format that you name: one of {', '.join(registry())}"
         )
     best = max(match.evidence for match in matches.values())
     fitting = {name: match.why for name, match in matches.items() if match.evidence == best}

@@ -157,7 +157,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="booknlp",
-    form="BookNLP's output, *.tokens with *.entities beside",
     read=read,
     recognise=recognise,
     patterns=("*.tokens", "*.entities"),

@@ -138,7 +138,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="brat",
-    form="brat's standoff, *.ann with *.txt beside",
     read=read,
     recognise=recognise,
     patterns=("*.ann", "*.txt"),

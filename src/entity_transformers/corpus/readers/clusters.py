@@ -218,7 +218,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="clusters",
-    form="JSON lines of documents with words and clusters (AllenNLP, maverick, fastcoref)",
     read=read,
     recognise=recognise,
     patterns=PATTERNS,

@@ -407,7 +407,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="conllu",
-    form="CoNLL-U with Entity, of CorefUD or GUM (*.conllu)",
     read=read,
     recognise=recognise,
     patterns=_PATTERNS,

@@ -223,7 +223,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="jsonl",
-    form="JSON lines of documents with name and words",
     read=read,
     recognise=recognise,
     splits=SPLITS,

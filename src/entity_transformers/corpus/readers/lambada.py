@@ -144,7 +144,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="lambada",
-    form="LAMBADA's passages (lambada*.txt, or JSON lines with a text)",
     read=read,
     recognise=recognise,
     splits=("dev", "test"),

@@ -69,7 +69,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="litbank",
-    form="a folder with coref/conll and splits/0",
     read=read,
     recognise=recognise,
     data=(

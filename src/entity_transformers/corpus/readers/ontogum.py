@@ -187,7 +187,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="ontogum",
-    form="a folder of GUM with dep, coref/ontogum and splits.md",
     read=read,
     recognise=recognise,
     splits=SPLITS,

@@ -124,7 +124,6 @@ def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, st
 
 READER = Reader(
     name="ontonotes",
-    form="CoNLL-2012 rows (*_conll, *.conll) or the hub's *.parquet",
     read=read,
     recognise=recognise,
     data=(

@@ -51,7 +51,6 @@ def provide(words: int) -> dict[str, str]:
 
 READER = Reader(
     name="sample",
-    form="part of the package, in files as ontonotes has them",
     read=ontonotes.read,
     recognise=lambda path: None,  # once written it is a corpus of the format ontonotes
     provide=provide,

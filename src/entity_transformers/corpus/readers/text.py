@@ -46,6 +46,11 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     if path.is_file() and is_archive(path):
         with tempfile.TemporaryDirectory() as folder:
             extract(path, Path(folder))
+            if not find_texts(Path(folder)):
+                raise CorpusError(
+                    f"{path}: an archive without a text *.txt, as files of Word and e-books are:"
+                    " save it as text in UTF-8"
+                )
             yield from _read_files(Path(folder), ledger)
     else:
         yield from _read_files(path, ledger)
@@ -177,7 +182,6 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="text",
-    form="a text *.txt, or a folder or archive of texts",
     read=read,
     recognise=recognise,
     data=(
