@@ -120,11 +120,11 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     figure = draw_contrasts(results)
     assert figure is not None
     assert [axes.get_title() for axes in figure.axes] == [
-        "Window 256, 256 kept", "Window 2,048, 256 kept",
+        "In a cache, window 256", "In a cache, window 512", "In a cache, window 2,048",
     ]  # fmt: skip
     drawn = [one.get_text() for one in figure.axes[0].get_yticklabels()]
     assert drawn[0] == "P1: less recent"
-    assert [*map(len, (drawn, table.rows))] == [3, 8]
+    assert [*map(len, (drawn, table.rows))] == [3, 11]
     text = build_contrasts(make("text_memory"), "text_memory")
     found = {row[5]: row[-1] for row in text.rows if str(row[2]) == "256" and row[0] == "P3"}
     assert found == {

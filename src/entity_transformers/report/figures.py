@@ -186,18 +186,26 @@ class Rows:
 
 
 def draw_intervals(
-    panels: Sequence[Rows], label: str = "", margin: float = 0.0, log: bool = False
+    panels: Sequence[Rows],
+    label: str = "",
+    margin: float = 0.0,
+    log: bool = False,
+    across: int = 99,
 ) -> Figure | None:
-    """Panels beside each other with the same rows: a point and its interval each. ``margin``: what
-    counts as no difference is grey; ``log``: beyond it by the logarithm.
+    """Panels, ``across`` of them beside each other, with the same rows: a point and its interval
+    each. ``margin``: what counts as no difference is grey; ``log``: beyond it by the logarithm.
     """
     panels = [panel for panel in panels if any(panel.bars)]
     if not panels:
         return None
     rows = [*zip_longest(*(panel.bars for panel in panels))]
-    figure = Figure(figsize=(max(6.0, 3.0 * len(panels) + 1.6), 1.3 + 0.32 * len(rows)))
-    figure.set_layout_engine("constrained", wspace=0.06)
-    every = figure.subplots(1, len(panels), squeeze=False, sharey=True, sharex=bool(margin))[0]
+    across, down = min(across, len(panels)), -(-len(panels) // across)
+    figure = Figure(figsize=(max(6.0, 3.0 * across + 1.6), down * (1.3 + 0.32 * len(rows))))
+    figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
+    grid = figure.subplots(down, across, squeeze=False, sharey=True, sharex=bool(margin))
+    every = grid.flatten()[: len(panels)]
+    for axes in grid.flatten()[len(panels) :]:
+        axes.remove()
     for axes, panel in zip(every, panels, strict=True):
         if margin:
             axes.axvspan(-margin, margin, color="0.5", alpha=0.15, linewidth=0)

@@ -479,6 +479,14 @@ def draw_gains(results: Results) -> Figure | None:
     return figure
 
 
+PLACES = {
+    "text_memory": "As text",
+    "kept_cache": "In a cache",
+    "kept_keys": "As keys and values",
+    "kept_pointer": "For a trained pointer",
+}
+
+
 def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     """The best policy at 256 tokens beside the smallest window, and what the plan decides."""
     alone, beside = list_original(results, step)
@@ -499,8 +507,8 @@ def say_remembering(results: Results, step: str) -> tuple[str, ...]:
         if row[-1] != "reported"
     )
     return (
-        f"Beside a window of {window:,} tokens the most is gained by {', '.join(said)}, in nats per"
-        " token less what the window has alone.",
+        f"{PLACES[step]} beside a window of {window:,} tokens the most is gained by"
+        f" {', '.join(said)}, in nats per token less what the window has alone.",
         *(f"{verdict}." for verdict in verdicts),
     )
 
@@ -537,18 +545,21 @@ def draw_prices(results: Results) -> Figure | None:
 
 
 def draw_contrasts(results: Results) -> Figure | None:
-    """P1 and P2: nats per token with names less those with something else, beside a window and
-    with so many tokens kept. Hollow: reported without a decision; grey: equivalent.
+    """P1 and P2: nats per token with 256 tokens of names less those with as many others, in a cache
+    beside each window, as keys and values, and for a trained pointer. Hollow: reported without a
+    decision; grey: equivalent.
     """
-    panels: dict[str, list[Bar | None]] = {}
-    rows: Any = build_contrasts(results, "kept_cache").rows
-    for name, text, window, kept, _, theirs, gap, *_, verdict in rows:
-        if text == "original" and name in ("P1", "P2"):
-            title = f"Window {window.value:,.0f}, {kept.value:,.0f} kept"
-            bar = Bar(f"{name}: less {theirs}", gap, PALETTE[0], verdict == "reported")
-            panels.setdefault(title, []).append(bar)
-    drawn = [Rows(title, bars) for title, bars in panels.items()]
-    return draw_intervals(drawn, "Nats per token", EQUIVALENT)
+    panels: dict[str, dict[str, Bar]] = {}
+    for step in filter(results.ran, ("kept_cache", "kept_keys", "kept_pointer")):
+        rows: Any = build_contrasts(results, step).rows
+        for name, text, window, kept, _, theirs, gap, *_, verdict in rows:
+            if text == "original" and name in ("P1", "P2") and kept.value == 256:
+                title = f"{PLACES[step]}, window {window.value:,.0f}"
+                bar = Bar(f"{name}: less {theirs}", gap, PALETTE[0], verdict == "reported")
+                panels.setdefault(title, {})[bar.label] = bar
+    labels = dict.fromkeys(label for panel in panels.values() for label in panel)
+    drawn = [Rows(title, [*map(panel.get, labels)]) for title, panel in panels.items()]
+    return draw_intervals(drawn, "Nats per token", EQUIVALENT, across=3)
 
 
 def _part(step: str, title: str) -> Part:
