@@ -1,13 +1,14 @@
 """The n-gram model against counts in plain Python."""
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from entity_transformers.models.base import Batch
-from entity_transformers.models.ngram import Counts, NGram
+from entity_transformers.models.ngram import Counts, NGram, find_share, list_grams
 
 END, VOCABULARY = 0, 12
 
@@ -72,6 +73,25 @@ def test_a_saved_model_is_the_same_and_guesses_the_likeliest(tmp_path, texts, mo
     assert torch.equal(again.logits(hidden), model.logits(hidden))
     assert torch.equal(model.guess(hidden), model.logits(hidden).argmax(-1))
     assert again.count_parameters() == model.count_parameters() > 100
+
+
+def test_two_texts_are_mixed_by_the_share_that_is_best(tmp_path: Path, texts, model) -> None:
+    other = Counts.of([texts[1][::-1].copy()], 3, VOCABULARY, END)
+    grams = list_grams([texts[2]], 3, END)
+    contexts, words = grams[:, :-1], grams[:, -1]
+    own, others = (one.probabilities(contexts, words) for one in (model.counts, other))
+    own = own**0.1  # no better than the other, so that the best share lies between
+    share = find_share(own, others)
+
+    def loss(one: float) -> float:
+        return -float(np.log(one * own + (1 - one) * others).mean())
+
+    assert loss(share) <= min(map(loss, np.linspace(0, 1, 201))) + 1e-6
+    NGram(model.counts, END, other, 0.3).save(tmp_path)
+    mixed = NGram.load(tmp_path)
+    expected = 0.3 * model.counts.probabilities(contexts, words) + 0.7 * others
+    np.testing.assert_allclose(mixed.probabilities(contexts, words), expected)
+    assert mixed.count_parameters() > model.count_parameters()
 
 
 def test_more_than_a_key_can_hold_is_refused(texts: list[np.ndarray]) -> None:

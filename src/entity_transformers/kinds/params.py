@@ -336,6 +336,8 @@ class NGramParams(Section):
     """tokens of one forward pass; the context before them is never lost"""
     order: Annotated[Integer, Field(ge=2, le=4)] = 4
     """tokens of the longest n-gram"""
+    initial_weights: Weights = None
+    """counts of another text, named as in lm, mixed with its own by the share best on dev"""
 
 
 class PretrainedParams(Section):

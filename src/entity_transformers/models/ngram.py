@@ -4,8 +4,10 @@
     p_k(w | h) = (c(h w) + T(h) p_{k-1}(w | h')) / (c(h) + T(h)),    p_0 = 1 / V
 
 h are the k - 1 tokens before w, h' without the first, c counts, and T(h) is how many different
-tokens have followed h; where h was never seen, p_k = p_{k-1}. Dimensions: B documents side by side,
-T tokens of a window, N tokens looked up at once, V tokens of the vocabulary, n the order.
+tokens have followed h; where h was never seen, p_k = p_{k-1}. The counts of two texts are mixed, as
+neural models go on from weights that another text taught them: p = s p_own + (1 - s) p_other, with
+the share s that makes dev the likeliest (Jelinek and Mercer 1980). Dimensions: B documents side by
+side, T tokens of a window, N tokens looked up at once, V tokens of the vocabulary, n the order.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, State
+from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
+from entity_transformers.study.origin import find_path
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
@@ -40,6 +44,16 @@ def pack(tokens: np.ndarray) -> np.ndarray:
     for column in tokens.astype(np.uint64).T:
         keys = (keys << BITS) | column
     return keys
+
+
+def list_grams(texts: Sequence[np.ndarray], order: int, end: int) -> np.ndarray:
+    """The n-grams [N, n] that the tokens of documents end, but not their first."""
+    before = np.full(order - 1, end, np.int64)
+    windows = [
+        np.lib.stride_tricks.sliding_window_view(np.concatenate([before, text]), order)[1:]
+        for text in texts
+    ]
+    return np.concatenate(windows)
 
 
 class Counts:
@@ -59,12 +73,7 @@ class Counts:
                 f"an n-gram model of order {order} over {vocabulary} tokens: at most 4 and"
                 f" {MASK + 1}"
             )
-        before = np.full(order - 1, end, np.int64)
-        windows = [
-            np.lib.stride_tricks.sliding_window_view(np.concatenate([before, text]), order)[1:]
-            for text in texts
-        ]
-        grams, orders = np.concatenate(windows), range(1, order + 1)
+        grams, orders = list_grams(texts, order, end), range(1, order + 1)
         keys = [np.unique(pack(grams[:, order - k :]), return_counts=True) for k in orders]
         return cls(keys, vocabulary)
 
@@ -103,8 +112,11 @@ class NGram(LanguageModel):
 
     kind = KINDS["ngram"]
 
-    def __init__(self, counts: Counts, end: int) -> None:
-        self.counts, self.end = counts, end
+    def __init__(
+        self, counts: Counts, end: int, other: Counts | None = None, share: float = 1.0
+    ) -> None:
+        """``other``: counts of another text, of whose mixture ``share`` is that of its own."""
+        self.counts, self.end, self.other, self.share = counts, end, other, share
         self.width = len(counts.orders) - 1
         self.module = nn.Module()
 
@@ -119,7 +131,15 @@ class NGram(LanguageModel):
 
     def count_parameters(self) -> int:
         """The numbers that are counted: the different n-grams of all orders."""
-        return sum(len(grams) for grams, _ in self.counts.orders)
+        every = [*self.counts.orders, *(self.other.orders if self.other else ())]
+        return sum(len(grams) for grams, _ in every)
+
+    def probabilities(self, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """p of words [N] after contexts [N, n - 1], float64 [N]."""
+        own = self.counts.probabilities(contexts, words)
+        if self.other is None:
+            return own
+        return self.share * own + (1 - self.share) * self.other.probabilities(contexts, words)
 
     def start(self, rows: int, entities: int = 0) -> LatestTokens:
         return LatestTokens(torch.full((rows, self.width), self.end), self.end)
@@ -132,34 +152,68 @@ class NGram(LanguageModel):
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         wanted = targets.flatten().numpy()
         contexts = hidden.flatten(0, -2).long().numpy()
-        found = -np.log(self.counts.probabilities(contexts, np.maximum(wanted, 0)))
+        found = -np.log(self.probabilities(contexts, np.maximum(wanted, 0)))
         return torch.from_numpy(np.where(wanted < 0, 0.0, found)).float().view(targets.shape)
 
     def logits(self, hidden: Tensor) -> Tensor:
         contexts = hidden.flatten(0, -2).long().numpy()
         every = np.arange(self.counts.vocabulary)
-        found = [
-            self.counts.probabilities(np.tile(one, (len(every), 1)), every) for one in contexts
-        ]
+        found = [self.probabilities(np.tile(one, (len(every), 1)), every) for one in contexts]
         return torch.from_numpy(np.log(found)).float().view(*hidden.shape[:-1], -1)
 
     def save(self, folder: Path) -> None:
         facts: dict[str, Any] = {"model_type": self.kind.name, "end": self.end}
-        facts["vocabulary"] = self.counts.vocabulary
-        write_json(folder / "config.json", facts)
+        facts |= {"vocabulary": self.counts.vocabulary, "share": self.share}
+        parts = {"": self.counts} | ({"other_": self.other} if self.other else {})
         arrays = {
-            f"{name}_{k}": array
-            for k, pair in enumerate(self.counts.orders, start=1)
+            f"{part}{name}_{k}": array
+            for part, counts in parts.items()
+            for k, pair in enumerate(counts.orders, start=1)
             for name, array in zip(("grams", "counts"), pair, strict=True)
         }
+        write_json(folder / "config.json", facts)
         write_arrays(folder / WEIGHTS, arrays, facts)
 
     @classmethod
     def load(cls, folder: Path) -> NGram:
         arrays, facts = read_arrays(folder / WEIGHTS)
-        orders = range(1, len(arrays) // 2 + 1)
-        counts = [(arrays[f"grams_{k}"], arrays[f"counts_{k}"]) for k in orders]
-        return cls(Counts(counts, facts["vocabulary"]), facts["end"])
+
+        def read(part: str) -> Counts:
+            count = sum(name.startswith(f"{part}grams_") for name in arrays)
+            names = [(f"{part}grams_{k}", f"{part}counts_{k}") for k in range(1, count + 1)]
+            pairs = [(arrays[grams], arrays[counts]) for grams, counts in names]
+            return Counts(pairs, facts["vocabulary"])
+
+        other = read("other_") if "other_grams_1" in arrays else None
+        return cls(read(""), facts["end"], other, facts.get("share", 1.0))
+
+
+def find_share(own: np.ndarray, other: np.ndarray) -> float:
+    """The share of ``own`` in the mixture of the probabilities [N] that makes the tokens the
+    likeliest, by EM.
+    """
+    share = 0.5
+    for _ in range(100):
+        share = float(np.mean(share * own / (share * own + (1 - share) * other)))
+    return share
+
+
+def mix(run: Run, counts: Counts, weights: Path, end: int) -> NGram:
+    """The counts of the study's text mixed with those that another n-gram model has; ValueError for
+    one of other orders or another vocabulary.
+    """
+    other = NGram.load(weights).counts
+    shapes = [(len(one.orders), one.vocabulary) for one in (counts, other)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"models.{run.model}.initial_weights: {weights} has n-grams of {shapes[1][0]} tokens"
+            f" and {shapes[1][1]:,} different ones, expected {shapes[0][0]} and {shapes[0][1]:,}"
+        )
+    dev = run.tokens("dev")
+    texts = [dev.tokens[dev.document(d)] for d in range(len(dev))]
+    grams = list_grams(texts, len(counts.orders), end)
+    found = [one.probabilities(grams[:, :-1], grams[:, -1]) for one in (counts, other)]
+    return NGram(counts, end, other, find_share(found[0], found[1]))
 
 
 def train(run: Run) -> list[Row]:
@@ -169,7 +223,10 @@ def train(run: Run) -> list[Row]:
     texts = [corpus.tokens[corpus.document(d)] for d in range(len(corpus))]
     vocabulary = run.tokenizer.get_vocab_size()
     counts = Counts.of(texts, run.entry.lm.order, vocabulary, end)
-    model, seconds = NGram(counts, end).eval(), time.time() - started
+    weights = find_weights(find_path(run.entry.lm.initial_weights))
+    model = NGram(counts, end) if weights is None else mix(run, counts, weights, end)
+    seconds = time.time() - started
+    model.eval()
     model.save(run.folder)
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
     loss = mean_loss(model, give(run.tokens("dev"), "none"), window=run.entry.lm.window)
