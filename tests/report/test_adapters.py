@@ -15,15 +15,16 @@ DOCUMENTS = 40
 
 
 def make(told: float, lagged: float) -> Results:
-    """Losses: 3.5 without labels, 3.49 by LoRA, and as given."""
-    losses = {"none": 3.5, "lora": 3.49, "next": told, "lagged": lagged}
+    """Losses: 3.5 without labels, 3.49 by LoRA, 3.2 in longer windows, and as given."""
+    losses = {"none": 3.5, "lora": 3.49, "lora-long": 3.2, "next": told, "lagged": lagged}
     rows: list[dict[str, Any]] = []
     units: list[dict[str, Any]] = []
     entries = []
     difficulty = np.random.default_rng(1).normal(0, 0.3, DOCUMENTS)
     for name, mean in losses.items():
-        labels, adapter = ("gold", "lora") if name == "lora" else (name, "entities")
-        entry = tiny_entry("pretrained-entities", labels=labels, adapter=adapter)
+        labels, adapter = ("gold", "lora") if name.startswith("lora") else (name, "entities")
+        window = 2048 if name == "lora-long" else 256
+        entry = tiny_entry("pretrained-entities", labels=labels, adapter=adapter, window=window)
         entries.append(replace(entry, name=name))
         about = {"model": name, "seed": 1}
         for rate in (0.001, 0.003):
@@ -58,3 +59,4 @@ def test_a_verdict_is_given_where_the_positive_control_passes(told, lagged, lear
     found = cells["after a mention has ended"].value
     assert found == pytest.approx(lagged - 3.49, abs=0.002)
     assert str(cells["LoRA"]) == "–"
+    assert cells["LoRA, in windows of 2,048"].value == pytest.approx(3.2 - 3.49, abs=0.002)

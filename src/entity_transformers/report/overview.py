@@ -197,9 +197,14 @@ def name_labels(model: ModelEntry) -> str:
 
 
 def list_adapters(results: Results) -> dict[str, ModelEntry]:
-    """The entries by what they read."""
-    found = (m for m in results.measured("lm") if m.kind.name == "pretrained-entities")
-    return {name_labels(model): model for model in found}
+    """The entries by what they read, and by their windows where these are not the shortest."""
+    found = [m for m in results.measured("lm") if m.kind.name == "pretrained-entities"]
+    shortest = min((model.lm.window for model in found), default=0)
+    longer = {
+        model.name: f", in windows of {model.lm.window:,}" * (model.lm.window > shortest)
+        for model in found
+    }
+    return {name_labels(model) + longer[model.name]: model for model in found}
 
 
 def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | None:
