@@ -165,9 +165,9 @@ def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(wri
     assert "no such file" in fail(Path("absent.txt"), capsys)
     for name, content, told in (
         ("lambada_test.txt", b"she saw him\n" * 30, "format lambada has dev and test alone"),
-        ("empty.jsonl", b"\n", "empty.jsonl, line 1: '', expected one of "),
+        ("empty.jsonl", b"\n", "empty.jsonl, line 1: '', expected a text"),
         ("empty.txt", b"", "empty.txt: no text in this file, expected a book"),
-        ("a.png", b"\x89PNG\r\n\x1a\n\0\0", "a.png, line 1: "),
+        ("a.png", b"\x89PNG\r\n\x1a\n\0\0", "a.png: an image, expected text"),
     ):
         Path(name).write_bytes(content)
         assert told in fail(Path(name), capsys)

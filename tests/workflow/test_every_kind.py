@@ -38,7 +38,8 @@ TINY = {
     "perplexity": {"stride": 32}, "mentions": {"caches": [4, 8], "tokens": 200},
     "capacity": {"memories": [[2, 4]]}, "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1}, "text_memory": {**KEPT, "batch_tokens": 48},
-    "kept_cache": KEPT, "kept_keys": KEPT, "report": {"bootstrap_samples": 100},
+    "kept_cache": KEPT, "kept_keys": KEPT, "kept_pointer": {**KEPT, "size": 4, "epochs": 1},
+    "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def demo(
         " each word there are the nats that it pays, fewer the better it had expected the word, and"
         f" what the first way changes. Entities are {named}:"
     )
-    lines = [*about.splitlines(), *wrap(shown, WIDTH)]
+    lines = [*about.splitlines(), *wrap(shown, WIDTH, break_on_hyphens=False)]
     # colours are for terminals that can show them, unless NO_COLOR is set (no-color.org)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     colour = sys.stdout.isatty() and not plain
