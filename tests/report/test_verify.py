@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from entity_transformers.artifacts import list_digests, write_json
+from entity_transformers.cli.report import open_results
 from entity_transformers.report.build import COMMITTED, build, find_wrong
 from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import load
@@ -93,6 +94,24 @@ def test_no_report_states_values_that_were_not_used(results: Path) -> None:
     with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: put that back"):
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert (results / "README.md").read_bytes() == before
+
+
+def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
+    shutil.copytree(ROOT / "results/controls", results, dirs_exist_ok=True)
+    before = (results / "README.md").read_bytes()
+    with pytest.raises(ValueError, match=r"manifest\.json: of study controls, not of books"):
+        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
+    assert (results / "README.md").read_bytes() == before
+
+
+def test_a_missing_table_of_numbers_is_named(results: Path, monkeypatch) -> None:
+    (results / "measures.csv").unlink()
+    monkeypatch.chdir(results.parent)
+    results.rename(results.parent / "moved")
+    (results.parent / "results").mkdir()
+    (results.parent / "moved").rename(results.parent / "results" / STUDY)
+    with pytest.raises(ValueError, match=r"results/books/measures\.csv is missing"):
+        open_results(ROOT / f"studies/{STUDY}.yaml")
 
 
 @pytest.mark.slow

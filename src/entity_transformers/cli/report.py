@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.cli.flags import STUDY
+from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import load
 
 
@@ -14,6 +15,11 @@ def open_results(study: Path) -> tuple[Any, Path]:
     params = load(study)
     results = Path("results") / params.name
     if not (results / "measures.csv").is_file():
+        if (results / MANIFEST).exists():
+            raise ValueError(
+                f"{results / 'measures.csv'} is missing, or no file, but {MANIFEST} is there: bring"
+                " it back, or run the study again"
+            )
         raise ValueError(
             f"{results} has no results yet: `make study STUDY={params.name}` makes them"
         )

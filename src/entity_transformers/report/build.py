@@ -143,10 +143,8 @@ def _read_manifest(results: Path) -> dict[str, Any]:
 
 
 def _find_changed(params: Any, results: Path) -> Iterator[str]:
-    """Files that are not as the manifest has them, and a manifest of another study."""
+    """Files that are not as the manifest has them."""
     manifest = _read_manifest(results)
-    if (study := manifest.get("study", params.name)) != params.name:
-        yield f"{MANIFEST}: of study {study}"
     for name in COMMITTED:
         if name not in manifest["files"]:
             yield f"{name}: not in {MANIFEST}"
@@ -158,13 +156,15 @@ def _find_changed(params: Any, results: Path) -> Iterator[str]:
 
 
 def find_other_values(params: Any, results: Path) -> Iterator[str]:
-    """Values of the study that are not those that the results were made with, as far as their
-    manifest has them: older ones have none.
+    """A manifest of another study, and values of the study that are not those that the results were
+    made with, as far as their manifest has them: older ones have none.
     """
     if not (results / MANIFEST).is_file():
         return
-    now = Plan(params).list_values()
-    for key, made in artifacts.read_json(results / MANIFEST).get("values", {}).items():
+    manifest, now = artifacts.read_json(results / MANIFEST), Plan(params).list_values()
+    if (study := manifest.get("study", params.name)) != params.name:
+        yield f"{results / MANIFEST}: of study {study}, not of {params.name}"
+    for key, made in manifest.get("values", {}).items():
         if now.get(key) != made:
             yield f"{key}: {now.get(key)!r} in the study, but {made!r} in {results / MANIFEST}"
 
