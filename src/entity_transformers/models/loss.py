@@ -3,9 +3,8 @@
 Beside the model this is the largest part of a step: with 2,048 tokens and GPT-2's vocabulary the
 logits alone are 412 MB in float32, and autograd keeps several such matrices. Here one chunk of them
 exists at a time, none is computed twice, and on a CPU what is done to single logits is done strip
-by strip, so that a strip stays in the cache from the first operation to the last. On a GPU these
-operations take longer than the products of matrices, unless they are compiled into one or two
-passes over the logits.
+by strip, so that a strip stays in the cache from the first operation to the last. On a GPU they
+can be compiled along with the model, into fewer passes over the logits.
 
 Dimensions: N tokens, V vocabulary, W width; n tokens of a strip.
 """

@@ -248,7 +248,8 @@ ADAPTERS = Pivot(
     note=(
         "LoRA: as many parameters in the same blocks, without a memory. If the positive control is"
         f" not better than no labels by {-LEARNT} nats, the memory has not been learnt to be used,"
-        " and the other rows say nothing of what labels are worth."
+        " and the other rows say nothing of what labels are worth. A row in longer windows differs"
+        " from the others by its windows, too."
     ),
 )
 
