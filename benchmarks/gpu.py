@@ -34,8 +34,7 @@ from training import count_flops, draw_lengths, make_corpus, make_training, meas
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.runtime import start
 from entity_transformers.study.params import load
-from entity_transformers.train.loop import Training
-from entity_transformers.train.streams import is_out_of_memory
+from entity_transformers.train.loop import Training, is_out_of_memory
 
 PAPER = load(ROOT / "params.yaml")
 # TFLOP/s, dense bf16, data sheets

@@ -30,8 +30,7 @@ from torch.nn import functional
 from training import VOCABULARY, draw_lengths, make_corpus, make_entry, make_training, plain_loop
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.registry import build_model
+from entity_transformers.models.base import Batch, LanguageModel, build_model
 
 STREAMS, WINDOW, STEPS = 20, 70, 2
 AWD = {

@@ -27,11 +27,10 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
-from entity_transformers.models.base import IGNORED
+from entity_transformers.models.base import IGNORED, build_model
 from entity_transformers.models.gpt2 import shape
-from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import load
-from entity_transformers.train.checkpoint import CheckpointStore, CurveFile
+from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 
 SAMPLE = load(ROOT / "studies/sample.yaml")
@@ -95,7 +94,7 @@ def make_training(
     *,
     device: torch.device | str = "cpu",
 ) -> Training:
-    """A run as `train-lm` starts it: curve and checkpoints below ``folder``, the log on stderr, a
+    """A run as `train-lm` starts it: checkpoints below ``folder``, the log on stderr, a
     validation that costs nothing.
     """
     return Training(
@@ -106,7 +105,6 @@ def make_training(
         1,
         CheckpointStore(folder / "checkpoints", SAMPLE.run.keep_checkpoints),
         400,
-        CurveFile(folder / "curve.csv").write_row,
         log=functools.partial(print, file=sys.stderr),
     )
 

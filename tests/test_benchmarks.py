@@ -12,9 +12,8 @@ from tiny import tiny_llama
 from torch.utils.flop_counter import FlopCounterMode
 
 from entity_transformers.corpus.labels import give
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel, build_model
 from entity_transformers.models.pretrained import PretrainedLM
-from entity_transformers.models.registry import build_model
 from entity_transformers.tasks.perplexity import score_corpus
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))

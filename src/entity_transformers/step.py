@@ -176,7 +176,7 @@ class Run:
     def trained(self) -> LanguageModel:
         """The trained model on the study's device, every source of randomness fixed by the seed."""
         from entity_transformers import runtime
-        from entity_transformers.models.registry import load_model
+        from entity_transformers.models.base import load_model
 
         assert self.seed is not None
         device = runtime.start(self.params.run.device, self.params.run.threads, self.seed)

@@ -20,8 +20,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import score_corpus
-from entity_transformers.train.loop import TrainingStopped
-from entity_transformers.train.streams import mean_objective
+from entity_transformers.train.loop import TrainingStopped, mean_objective
 
 DEVICE = os.environ.get("ENTITY_TRANSFORMERS_TEST_DEVICE", "cuda")
 pytestmark = pytest.mark.skipif(

@@ -12,9 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import LanguageModel, build_model
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.registry import build_model
 from entity_transformers.study.params import Params, load, parse
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,7 @@ from trainings import assert_close, make_training, named_gradients
 
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.elmo import ELMo, Half, Network, follow, mirror
-from entity_transformers.train.loop import Training
-from entity_transformers.train.streams import Streams
+from entity_transformers.train.loop import Streams, Training
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
 DOCUMENTS = ((9,), (2, 1, 6), (4, 5))

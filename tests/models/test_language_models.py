@@ -17,9 +17,15 @@ from trainings import assert_close, assert_resumes, gradients, make_training
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from entity_transformers.kinds import KINDS, KindError
-from entity_transformers.models.base import IGNORED, Batch, LanguageModel, measure_losses
+from entity_transformers.models.base import (
+    IGNORED,
+    Batch,
+    LanguageModel,
+    build_model,
+    load_model,
+    measure_losses,
+)
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.models.registry import build_model, load_model
 from entity_transformers.train.entry import measure_held_out
 
 ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4

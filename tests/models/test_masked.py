@@ -20,12 +20,11 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 from entity_transformers import EntityMemory, add_entity_attention, kinds
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
-from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel, load_model
 from entity_transformers.models.bert import choose, corrupt, see
-from entity_transformers.models.registry import load_model
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import measure_held_out
-from entity_transformers.train.streams import mean_objective, show_window
+from entity_transformers.train.loop import mean_objective, show_window
 
 KINDS = ["bert", "electra"]
 WINDOW = SMALL["window"]

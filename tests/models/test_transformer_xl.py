@@ -25,7 +25,7 @@ from entity_transformers.models.transformer_xl import (
     choose_spans,
     see,
 )
-from entity_transformers.train.streams import show_window
+from entity_transformers.train.loop import show_window
 
 ROWS, WINDOW, WIDTH, HEADS = 3, SMALL["window"], SMALL["width"], SMALL["heads"]
 

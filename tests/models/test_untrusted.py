@@ -12,8 +12,8 @@ from tiny import tiny_entry, tiny_model
 from entity_transformers import DocumentReader, add_entity_attention, load_entity_attention
 from entity_transformers.artifacts import RECORD, recorded, write_record
 from entity_transformers.kinds import KINDS
+from entity_transformers.models.base import build_model, load_model
 from entity_transformers.models.folders import INDEX
-from entity_transformers.models.registry import build_model, load_model
 
 kinds = pytest.mark.parametrize("kind", ["gpt2", "electra", "lstm"])
 

@@ -84,7 +84,7 @@ import sys, torch
 from tiny import tiny_entry
 from entity_transformers.models.folders import list_weights
 from entity_transformers.models.weights import find_weights
-from entity_transformers.models.registry import build_model
+from entity_transformers.models.base import build_model
 folder = find_weights("hub:some/gpt2")
 print(folder.name, *(path.name for path in list_weights(folder)))
 for kind in ("gpt2", "gpt2e"):

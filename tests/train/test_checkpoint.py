@@ -10,7 +10,7 @@ import torch
 from trainings import make_training, weights
 
 from entity_transformers.artifacts import read_json, write_json, write_record
-from entity_transformers.train.checkpoint import CheckpointStore, CurveFile, Progress, Snapshot
+from entity_transformers.train.checkpoint import CheckpointStore, Progress, Snapshot
 from entity_transformers.train.loop import TrainingError
 
 
@@ -66,34 +66,12 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage, caplog):
     assert "step-000000009 cannot be used" in caplog.text
     resumed.run()
     assert torch.equal(weights(whole), weights(resumed))
-    for name in ("best_step", "best_dev_loss"):
+    for name in ("best_step", "best_dev_loss", "curve"):
         assert getattr(resumed.progress, name) == getattr(whole.progress, name)
-    assert (tmp_path / "whole/curve.csv").read_bytes() == (tmp_path / "cut/curve.csv").read_bytes()
     damage(tmp_path / "cut/checkpoints/step-000000012")
     make_training(tmp_path / "cut", **settings).run()
     # written anew over the damaged one
     assert make_training(tmp_path / "cut", **settings).progress.step == 12
-
-
-@pytest.mark.parametrize("how", ["flipped", "shorter"])
-def test_a_curve_that_is_not_the_checkpoint_s_stops_the_training(tmp_path: Path, how: str) -> None:
-    settings: dict[str, Any] = {"validate_every": 2, "checkpoint_every": 4, "steps": 12}
-    cut = make_training(tmp_path, **settings)
-    for _ in range(6):  # two rows in the checkpoint, and one more
-        cut.train_step()
-        cut._after_step()
-    progress = make_training(tmp_path, **settings).progress
-    curve = CurveFile(tmp_path / "curve.csv")
-    curve.check(progress)
-    text = bytearray(curve.path.read_bytes())
-    if how == "flipped":
-        text[len(text) // 2] ^= 1
-    else:
-        del text[text.index(b"\n") + 1 :]
-    curve.path.write_bytes(text)
-    told = r"curve\.csv is not as the checkpoint of step 4 left it"
-    with pytest.raises(TrainingError, match=told):
-        curve.check(progress)
 
 
 def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from entity_transformers import CarriedMemory, EntityStreams, add_entity_attenti
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.wrapped import wrap
-from entity_transformers.train.streams import Streams
+from entity_transformers.train.loop import Streams
 
 STREAMS, WINDOW, STEPS, RATE = 2, 8, 6, 0.05
 CORPUS = give(tiny_corpus(documents=4), "gold")

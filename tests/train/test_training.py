@@ -15,9 +15,7 @@ from torch import Tensor
 from trainings import assert_close, gradients, make_training, named_gradients, weights
 
 from entity_transformers.kinds import KINDS, LmParams, resolve
-from entity_transformers.models.base import Batch
-from entity_transformers.models.registry import build_model
-from entity_transformers.train.checkpoint import CurveRow
+from entity_transformers.models.base import Batch, build_model
 from entity_transformers.train.loop import (
     TrainingError,
     TrainingStopped,
@@ -144,7 +142,7 @@ def test_out_of_memory_names_what_would_fit(
     def fail(*given: Any) -> None:
         raise error
 
-    monkeypatch.setattr("entity_transformers.train.streams.compute_loss", fail)
+    monkeypatch.setattr("entity_transformers.train.loop.compute_loss", fail)
     with pytest.raises(
         TrainingError,
         match=r"^3 windows of 8 tokens do not fit cpu: set lm\.gradient_check",
@@ -228,11 +226,9 @@ def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
     """With dropout."""
     curves = []
     for precision in ("float32", "bfloat16"):
-        rows: list[CurveRow] = []
         training = make_training(
             tmp_path / precision, kind, precision=precision, steps=40, validate_every=10
         )
-        training.write_row = lambda index, row, rows=rows: rows.append(row)
         training.run()
         assert {parameter.dtype for parameter in training.model.module.parameters()} == {
             torch.float32
@@ -240,7 +236,7 @@ def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
         curves.append(
             [
                 float(row[column])
-                for row in rows
+                for row in training.progress.curve
                 for column in ("train_loss", "dev_loss_on")
                 if row[column] != ""
             ]

@@ -16,8 +16,8 @@ from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.encode.document import ENCODES
 from entity_transformers.kinds import ModelEntry
+from entity_transformers.models.base import load_model
 from entity_transformers.models.model_card import describe_labels, render_card
-from entity_transformers.models.registry import load_model
 from entity_transformers.report.lm import OBJECTIVES
 from entity_transformers.step import RECORD, ROWS, Run
 from entity_transformers.study.params import STEPS, Params, load

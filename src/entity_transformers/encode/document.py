@@ -28,7 +28,7 @@ from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import plan_windows, read_document
 from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel, load_model
 from entity_transformers.models.folders import TRUSTED, opened
 from entity_transformers.models.gpt2e.adapter import KEY
 from entity_transformers.models.gpt2e.generation import (
@@ -36,7 +36,6 @@ from entity_transformers.models.gpt2e.generation import (
     EntityGeneration,
     NewEntities,
 )
-from entity_transformers.models.registry import load_model
 from entity_transformers.models.weights import find_weights
 from entity_transformers.models.wrapped import wrap
 from entity_transformers.resolve.base import Resolver, resolve

@@ -101,7 +101,7 @@ KINDS = {kind.name: kind for kind in (
          ATTENDS | {"guided"}, f"{MODELS}.gpt2_antecedent", also=GPT2, cuts=True),
     Kind("gpt2-pointer", "GPT2 pointer", 2026, "memory", p.PointerParams, REMEMBERS,
          f"{MODELS}.pointer.model", also=GPT2, cuts=True),
-    Kind("gpt2e", "GPT2E", 2020, "memory", p.GPT2EParams, REMEMBERS, f"{MODELS}.gpt2e.lm",
+    Kind("gpt2e", "GPT2E", 2020, "memory", p.GPT2EParams, REMEMBERS, f"{MODELS}.gpt2",
          also=GPT2, cuts=True),
     Kind("lstm", "LSTM", 2014, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm"),
     Kind("ngram", "n-gram", 1991, "counts", p.NGramParams, frozenset({"causal", "state", "counts"}),

@@ -144,7 +144,7 @@ class LanguageModel(ABC):
 
     ``kind`` says what it is capable of: attention is for models that can "attend", the losses are
     for those that are "causal" (of the tokens that follow) or "masked" (of those in the hidden
-    states' own places). `registry` finds the class of a kind in the kind's module.
+    states' own places). `find_class` finds that of a kind in the kind's module.
     """
 
     kind: ClassVar[Kind]
@@ -194,7 +194,8 @@ class LanguageModel(ABC):
     @property
     def output_weight(self) -> Tensor:
         """The matrix [vocabulary, W] whose product with a hidden state gives the logits."""
-        raise NotImplementedError(f"{self.kind.label} predicts no next token")
+        weight: Tensor = self.module.get_output_embeddings().weight
+        return weight
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every token [..., V], whose softmax is its probability."""
@@ -311,3 +312,25 @@ class LanguageModel(ABC):
     def count_parameters(self) -> int:
         """Trainable numbers, tied weights once."""
         return sum(parameter.numel() for parameter in self.module.parameters())
+
+
+def find_class(kind: Kind) -> type[LanguageModel]:
+    """The class of the kind's own module whose ``kind`` it is."""
+    return next(
+        one
+        for one in vars(kind.module()).values()
+        if isinstance(one, type) and one.__module__ == kind.home and vars(one).get("kind") is kind
+    )
+
+
+def build_model(entry: ModelEntry, vocabulary: int, end: int, *, seed: int) -> LanguageModel:
+    """The entry's model with random weights from ``seed``, or those of its ``initial_weights``.
+
+    ``vocabulary``: tokens of the encoder; ``end``: the id of ``<|endoftext|>``.
+    """
+    return find_class(entry.kind).build(entry, vocabulary, end, seed)
+
+
+def load_model(folder: Path, kind: Kind, device: torch.device | str = "cpu") -> LanguageModel:
+    """A saved model in float32, ready to evaluate; none saved there: FileNotFoundError."""
+    return find_class(kind).load(folder).to(device).eval()

@@ -25,8 +25,8 @@ from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import BertParams
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.folders import Pretrained
+from entity_transformers.models.gpt2 import Remembering
 from entity_transformers.models.gpt2e.adapter import KEY, add_entity_attention
-from entity_transformers.models.gpt2e.lm import Remembering
 
 
 class BERT(Pretrained):

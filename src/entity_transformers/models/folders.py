@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
 from entity_transformers.artifacts import (
@@ -114,10 +113,6 @@ class Pretrained(LanguageModel):
             (enable or self.module.gradient_checkpointing_enable)()
         else:
             super().checkpoint_activations()
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.module.get_output_embeddings().weight
 
 
 def _find_longer(folder: Path, config: Any) -> Any:

@@ -21,9 +21,8 @@ from transformers import AutoModel, AutoModelForCausalLM
 from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, write_csv, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel, find_class
 from entity_transformers.models.folders import TRUSTED, Pretrained, opened
-from entity_transformers.models.registry import find_class
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run

@@ -11,9 +11,8 @@ from transformers import PreTrainedModel
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.models.gpt2 import GPT2
+from entity_transformers.models.gpt2 import GPT2, GPT2E, Remembering
 from entity_transformers.models.gpt2e.adapter import KEY, Adapted
-from entity_transformers.models.gpt2e.lm import GPT2E, Remembering
 from entity_transformers.models.gpt2e.model import GPT2EForCausalLM
 from entity_transformers.models.pointer.model import GPT2Pointer, GPT2PointerForCausalLM
 

@@ -20,8 +20,7 @@ from entity_transformers.corpus.facts import END, Answers, FactTask, find_answer
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
-from entity_transformers.models.base import LanguageModel
-from entity_transformers.models.registry import build_model
+from entity_transformers.models.base import LanguageModel, build_model
 from entity_transformers.step import Rows
 from entity_transformers.steps.recall import RecallParams
 from entity_transformers.train.checkpoint import CheckpointStore
@@ -96,7 +95,6 @@ def start_training(
         seed,
         store,
         entry.lm.steps,
-        lambda index, row: "",
     )
 
 

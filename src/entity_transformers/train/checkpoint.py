@@ -5,14 +5,11 @@ a pickle, held by one run at a time, whole or damaged; and its learning curve (f
 from __future__ import annotations
 
 import contextlib
-import csv
 import fcntl
-import hashlib
 import logging
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -21,17 +18,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from entity_transformers.artifacts import (
-    RECORD,
     atomic_folder,
     check,
+    list_digests,
     read_json,
+    read_record,
     sync,
     write_json,
     write_record,
-    write_text,
     write_with,
 )
-from entity_transformers.digests import file_digest
 
 log = logging.getLogger(__name__)
 TENSORS, VALUES = "tensors.safetensors", "values.json"
@@ -49,8 +45,8 @@ class TrainingError(RuntimeError):
 
 @dataclass
 class Progress:
-    """What a snapshot keeps beside the tensors. Losses are nats per token, of the training split
-    means over steps.
+    """What a snapshot keeps beside the tensors, the learning curve so far among it. Losses are nats
+    per token, of the training split means over steps.
     """
 
     step: int = 0
@@ -67,8 +63,7 @@ class Progress:
     best_train_loss: float | None = None
     best_dev_loss_off: float | None = None
     skipped_steps: int = 0
-    curve_rows: int = 0
-    curve_digest: str = ""
+    curve: list[CurveRow] = field(default_factory=list)
     median_step_seconds: float | None = None
     validation_seconds: float | None = None
     seconds: float = 0.0
@@ -99,47 +94,6 @@ class Progress:
             self.best_dev_loss, self.best_step = on, self.step
             self.best_train_loss, self.best_dev_loss_off = self.train_loss, off
         return better
-
-
-class CurveFile:
-    """The learning curve as CSV, one line at a time; writing row i again drops what came after it
-    (a resumed run).
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def check(self, progress: Progress) -> None:
-        """TrainingError if the rows are not those that a snapshot counts."""
-        rows = progress.curve_rows
-        if rows and _digest(self._lines()[: rows + 1]) != progress.curve_digest:
-            raise TrainingError(
-                f"{self.path} is not as the checkpoint of step {progress.step} left it, with {rows}"
-                f" rows: delete {self.path.parent} to train again"
-            )
-
-    def _lines(self) -> list[str]:
-        header = ",".join(CURVE_COLUMNS) + "\n"
-        return (
-            self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            if self.path.exists()
-            else [header]
-        )
-
-    def write_row(self, index: int, row: CurveRow) -> str:
-        """Append ``row`` as row ``index`` (0-based, the header not counted); the digest of all."""
-        lines = self._lines()
-        if len(lines) != index + 1 or index == 0:
-            write_text(self.path, "".join(lines[: index + 1]))
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            csv.DictWriter(file, CURVE_COLUMNS, lineterminator="\n").writerow(row)
-            file.flush()
-            os.fsync(file.fileno())  # a checkpoint that counts the row must not outlive it
-        return _digest(self._lines())
-
-
-def _digest(lines: list[str]) -> str:
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -274,35 +228,20 @@ def finish(state: Path, outputs: Sequence[str]) -> None:
 
 
 def is_whole(state: Path, outputs: Sequence[str]) -> bool:
-    """Has the run finished, and are its outputs still as they were written?
-
-    A damaged curve raises ValueError, because the checkpoints can give the other files again but
-    not that one.
+    """Has the run finished, and are its outputs still as they were written? Where they are not, the
+    newest checkpoint gives them again.
     """
-    if not (state / RECORD).exists():
-        return False
     try:
-        record = read_json(state / RECORD)
-    except ValueError:
-        record = {}
-    known = record.get("files", {})
-    if record.get("run") != state.name:
-        log.warning("%s: its files are damaged or of another training, and are not used", state)
-        return False
-    damaged = [
-        name
-        for name in outputs
-        if not (state / name).exists() or file_digest(state / name) != known.get(name)
-    ]
-    if "curve.csv" in damaged:
-        raise ValueError(
-            f"{state / 'curve.csv'} is not as it was written, and nothing else holds it: delete"
-            f" {state} to train again"
-        )
-    if damaged:
-        names = ", ".join(damaged)
-        log.warning("%s: %s not as written: writing all again", state, names)
-    return not damaged
+        record = read_record(state)
+        if not record:
+            return False
+        known = record.get("run") == state.name and record["files"]
+        if known == list_digests(state, outputs):
+            return True
+    except (ValueError, OSError, KeyError):
+        pass
+    log.warning("%s: its files are damaged or of another training: writing all again", state)
+    return False
 
 
 @contextlib.contextmanager

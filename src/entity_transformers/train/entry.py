@@ -12,29 +12,33 @@ from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import copy_file, read_json, read_text, write_json
+from entity_transformers.artifacts import copy_file, read_json, read_text, write_csv, write_json
 from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
 from entity_transformers.kinds import LmParams, ModelEntry
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import LanguageModel, build_model
 from entity_transformers.models.folders import list_weights
-from entity_transformers.models.registry import build_model
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import (
+    CURVE_COLUMNS,
     CheckpointStore,
-    CurveFile,
-    CurveRow,
     finish,
     hold,
     is_whole,
 )
-from entity_transformers.train.loop import Training, TrainingError, TrainingStopped, caught_signals
-from entity_transformers.train.streams import mean_objective, memory_errors
+from entity_transformers.train.loop import (
+    Training,
+    TrainingError,
+    TrainingStopped,
+    caught_signals,
+    mean_objective,
+    memory_errors,
+)
 
 log = logging.getLogger(__name__)
 MODEL = ("config.json", "model.safetensors", "curve.csv")
@@ -86,16 +90,16 @@ def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
     """Train to the end in ``state``, or end the process with its state saved: signals stop it after
     a step.
     """
-    entry, curve = starting_from(run.entry, weights), CurveFile(state / "curve.csv")
+    entry = starting_from(run.entry, weights)
     held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
     held_out = held_out.head(entry.lm.validation_documents)
     try:
         with caught_signals() as caught:
-            training = _start_training(run, entry, state, held_out, curve.write_row)
-            curve.check(training.progress)
+            training = _start_training(run, entry, state, held_out)
             training.run(caught)
             training.load_final_weights()
             training.model.save(state)
+            write_csv(state / "curve.csv", training.progress.curve, CURVE_COLUMNS)
     except TrainingStopped as stop:
         log.info("%s", stop)
         raise SystemExit(runtime.STOPPED) from None
@@ -106,13 +110,7 @@ def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
     return list_rows(numbers, entry, "" if own == "causal" else own)
 
 
-def _start_training(
-    run: Run,
-    entry: ModelEntry,
-    state: Path,
-    held_out: AlignedCorpus,
-    write_row: Callable[[int, CurveRow], str],
-) -> Training:
+def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedCorpus) -> Training:
     """The training where it stands."""
     started, params, seed = time.monotonic(), run.params, cast(int, run.seed)
     unlabelled = give(held_out, "none")
@@ -134,7 +132,6 @@ def _start_training(
             seed,
             CheckpointStore(state / "checkpoints", params.run.keep_checkpoints, state.name),
             params.run.checkpoint_every,
-            write_row,
             log=log.info,
             max_minutes=params.run.max_minutes,
             started=started,

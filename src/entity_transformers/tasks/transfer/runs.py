@@ -17,9 +17,8 @@ from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples, thin_out
 from entity_transformers.digests import file_digest
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import LanguageModel, build_model, load_model
 from entity_transformers.models.folders import list_weights
-from entity_transformers.models.registry import build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Row, Rows, Run
 from entity_transformers.steps.transfer import Recipe, fit
