@@ -1,5 +1,4 @@
-"""LAMBADA (table 3): last word, last token and whole passage, each passage in one window, batched
-by length.
+"""LAMBADA (table 3): last word, last token and whole passage, each passage in one window.
 
 The last-word score is lm-evaluation-harness's ``lambada`` rule, re-derived here: the context is all
 before the last space without trailing white space, the target is the rest; both are cut from one
@@ -22,9 +21,10 @@ import torch
 from tokenizers import Tokenizer
 
 from entity_transformers.corpus.alignment import find_end, spelled_out
-from entity_transformers.encode.reader import batch_by_length, compute_token_losses, gather, lay_out
-from entity_transformers.logs import log_progress
-from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.tokens import join_sources
+from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 from entity_transformers.tasks.perplexity import exp_or_none
 
@@ -68,8 +68,8 @@ def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> 
 def score_passages(
     model: LanguageModel, passages: Sequence[Passage], *, window: int, batch: int
 ) -> pd.DataFrame:
-    """Score every passage without entities, ``batch`` of similar length at a time, padded on the
-    right: a row per passage, in nats and counts.
+    """Score every passage without entities, ``batch`` of similar length at a time: a row per
+    passage, in nats and counts.
 
     target_*   the last word: nats, tokens, target tokens that are not the argmax
     last_*     the last token: nats, not the argmax (0 or 1)
@@ -88,59 +88,46 @@ def score_passages(
                 f" window only {window}"
             )
     lengths = np.array([len(passage.tokens) for passage in passages], np.int64)
-    kept = np.minimum(lengths, window + 1)
-    parts = [
-        pd.DataFrame(_score_batch(model, [passages[i] for i in rows], kept[rows]), index=rows)
-        for rows in log_progress(batch_by_length(kept - 1, batch), "batches of passages")
-    ]
-    scores = pd.concat(parts).sort_index()
-    scores["truncated"] = lengths > window + 1
-    scores["without_context"] = [bool((passage.words[:1] < 0).any()) for passage in passages]
-    return scores
-
-
-def _score_batch(
-    model: LanguageModel, passages: Sequence[Passage], kept: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Columns of `score_passages` [B] for one batch; ``kept`` [B] tokens at the end of each passage
-    are in the window.
-    """
-    cuts = [slice(len(p.tokens) - k, None) for p, k in zip(passages, kept, strict=True)]
-    tokens = np.concatenate([p.tokens[cut] for p, cut in zip(passages, cuts, strict=True)])
+    cuts = np.maximum(lengths - window - 1, 0)  # the last token is no input
+    kept = [p.tokens[cut:] for p, cut in zip(passages, cuts, strict=True)]
+    corpus = give(join_sources([(tokens, np.zeros(len(tokens))) for tokens in kept]), "none")
     words = np.concatenate(
-        [p.words[cut] - p.words[cut][0] for p, cut in zip(passages, cuts, strict=True)]
+        [p.words[cut:] - p.words[cut] for p, cut in zip(passages, cuts, strict=True)]
     )
-    targets = np.array([p.target - cut.start for p, cut in zip(passages, cuts, strict=True)])
-    where, valid = lay_out(np.cumsum(kept) - kept, kept - 1)
-    row, step = np.nonzero(valid)
-    target, last = step + 1 >= targets[row], step + 2 == kept[row]
-    following, word = tokens[where[valid] + 1], words[where[valid] + 1]
-    inputs = Batch(gather(tokens, where, valid, model.device))
-    hidden, _ = model.encode(inputs, model.start(len(where)))
-    hidden = hidden[torch.from_numpy(valid).to(model.device)]
-    nll = compute_token_losses(model, hidden, following).astype(np.float64)
-    guesses = model.guess(hidden[torch.from_numpy(target).to(model.device)]).cpu().numpy()
-    missed = np.zeros(len(nll), bool)
-    missed[target] = guesses != following[target]
+    row = np.repeat(np.arange(len(passages)), lengths - cuts)
+    place = np.arange(len(row)) - corpus.offsets[row]
+    target = place >= (np.array([p.target for p in passages]) - cuts)[row]
+    last, every = place == (lengths - cuts - 1)[row], place > 0
+    nll, missed = np.zeros(len(row)), np.zeros(len(row), bool)
+    for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):
+        where, hidden = reading.predict()
+        nll[where] = compute_token_losses(model, hidden, corpus.tokens[where])
+        if (asked := target[where]).any():
+            guesses = model.guess(hidden[torch.from_numpy(asked).to(hidden.device)]).cpu().numpy()
+            missed[where[asked]] = guesses != corpus.tokens[where[asked]]
 
     def add(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-        return np.bincount(row[among], weights=values[among], minlength=len(passages))
+        return np.bincount(row[among], values[among], minlength=len(passages))
 
     def count(values: np.ndarray, among: np.ndarray) -> np.ndarray:
         return add(values, among).astype(np.int64)
 
-    ones, every = np.ones(len(row)), np.ones(len(row), bool)
-    return {
-        "target_nll": add(nll, target),
-        "target_tokens": count(ones, target),
-        "target_misses": count(missed, target),
-        "last_nll": add(nll, last),
-        "last_misses": count(missed, last),
-        "passage_nll": add(nll, every),
-        "passage_tokens": count(ones, every),
-        "word_nll": add(nll, word > 0),
-        "word_count": count(word, last),
-    }
+    ones = np.ones(len(row))
+    return pd.DataFrame(
+        {
+            "target_nll": add(nll, target),
+            "target_tokens": count(ones, target),
+            "target_misses": count(missed, target),
+            "last_nll": add(nll, last),
+            "last_misses": count(missed, last),
+            "passage_nll": add(nll, every),
+            "passage_tokens": count(ones, every),
+            "word_nll": add(nll, every & (words > 0)),
+            "word_count": count(words, last),
+            "truncated": cuts > 0,
+            "without_context": [bool((passage.words[:1] < 0).any()) for passage in passages],
+        }
+    )
 
 
 def passage_rows(scores: pd.DataFrame) -> Rows:
