@@ -226,9 +226,7 @@ def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
     return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
 
 
-def match_chains(
-    cells: Iterable[tuple[int, str]],
-) -> tuple[list[Mention], list[WordError]]:
+def match_chains(cells: Iterable[tuple[int, str]]) -> tuple[list[Mention], list[WordError]]:
     """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
 
     One stack per chain, so chains may cross and a chain may nest in itself (the inner span closes

@@ -219,12 +219,7 @@ class XLNet(TransformerXL):
         return replace(window, targets=targets, more={"ranks": np.where(chosen, order, FIRST)})
 
     def sum_losses(
-        self,
-        batch: Batch,
-        targets: Tensor,
-        state: SegmentMemory,
-        share: float,
-        params: XLNetParams,
+        self, batch: Batch, targets: Tensor, state: SegmentMemory, share: float, params: XLNetParams
     ) -> tuple[Tensor, SegmentMemory]:
         """Nats of the tokens that are predicted, each after those before it in its order."""
         ranks = batch.more["ranks"]

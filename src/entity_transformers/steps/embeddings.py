@@ -93,10 +93,7 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
     from entity_transformers.encode.mentions import embed_mentions
     from entity_transformers.encode.words import PART, embed_splits
 
-    how = {
-        "window": run.entry.lm.window,
-        "batch": run.section.batch,
-    }
+    how = {"window": run.entry.lm.window, "batch": run.section.batch}
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
     context = run.section.ner_context
     if run.entry.can({"pretrained", "layers"}):

@@ -102,10 +102,7 @@ def ner(run: Run) -> Rows:
             else np.zeros_like(gold.tags)
         )
         yield {"measure": "sentences_left_out", "value": gold.left_out, "split": split}
-        for level, scores in (
-            ("span", score_spans(gold, guess)),
-            ("tag", score_tags(gold, guess)),
-        ):
+        for level, scores in (("span", score_spans(gold, guess)), ("tag", score_tags(gold, guess))):
             for part, found in scores.items():
                 for name, one in found.items():
                     about = {"split": split, part: name, "count": one.support}

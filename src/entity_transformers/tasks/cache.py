@@ -89,10 +89,7 @@ def read_scores(
 
 
 def recall_targets(
-    states: Tensor,
-    targets: np.ndarray,
-    sizes: Sequence[int],
-    thetas: Sequence[float] = THETAS,
+    states: Tensor, targets: np.ndarray, sizes: Sequence[int], thetas: Sequence[float] = THETAS
 ) -> np.ndarray:
     """p_cache of each target [S, A, T] from the states before them [T, W]; 0 for the first one,
     before which the cache is empty.

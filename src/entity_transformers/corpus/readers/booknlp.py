@@ -155,9 +155,4 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-READER = Reader(
-    name="booknlp",
-    read=read,
-    recognise=recognise,
-    patterns=("*.tokens", "*.entities"),
-)
+READER = Reader(name="booknlp", read=read, recognise=recognise, patterns=("*.tokens", "*.entities"))

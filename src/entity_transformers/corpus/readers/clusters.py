@@ -216,9 +216,4 @@ def recognise(path: Path) -> Match | None:
     return recognise_rows(path, "clusters", "its rows have clusters")
 
 
-READER = Reader(
-    name="clusters",
-    read=read,
-    recognise=recognise,
-    patterns=PATTERNS,
-)
+READER = Reader(name="clusters", read=read, recognise=recognise, patterns=PATTERNS)

@@ -405,9 +405,4 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-READER = Reader(
-    name="conllu",
-    read=read,
-    recognise=recognise,
-    patterns=_PATTERNS,
-)
+READER = Reader(name="conllu", read=read, recognise=recognise, patterns=_PATTERNS)

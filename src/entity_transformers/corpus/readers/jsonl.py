@@ -221,10 +221,4 @@ def recognise(path: Path) -> Match | None:
     return recognise_rows(path, "jsonl", "it begins with a JSON object")
 
 
-READER = Reader(
-    name="jsonl",
-    read=read,
-    recognise=recognise,
-    splits=SPLITS,
-    patterns=PATTERNS,
-)
+READER = Reader(name="jsonl", read=read, recognise=recognise, splits=SPLITS, patterns=PATTERNS)

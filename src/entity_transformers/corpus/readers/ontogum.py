@@ -197,10 +197,7 @@ READER = Reader(
             "annotations CC BY 4.0, texts by genre (LICENSE.txt)",
             f"{RAW}/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316",
             "gum",
-            (
-                *(f"{layer}/*.conllu{end}" for layer in _LAYERS for end in ("", ".gz")),
-                "splits.md",
-            ),
+            (*(f"{layer}/*.conllu{end}" for layer in _LAYERS for end in ("", ".gz")), "splits.md"),
             listed="gum",
         ),
     ),

@@ -101,12 +101,7 @@ class FastEntityAttention(EntityAttention):
         return self.c_proj(output.reshape(x.shape))
 
     def _call_kernel(
-        self,
-        x: Tensor,
-        entities: Entities,
-        mask: Tensor | None,
-        cache: Cache | None,
-        **kwargs: Any,
+        self, x: Tensor, entities: Entities, mask: Tensor | None, cache: Cache | None, **kwargs: Any
     ) -> tuple[Tensor, Any]:
         """softmax(Q K' * scaling + M) V W_o, [B, T, W], by the kernel that the config names."""
         # V before Q and K: backward adds their gradients in this order, another moves the last bit

@@ -15,12 +15,7 @@ from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
-from entity_transformers.train.entry import (
-    list_rows,
-    read_numbers,
-    restore_or_train,
-    starting_from,
-)
+from entity_transformers.train.entry import list_rows, read_numbers, restore_or_train, starting_from
 
 log = logging.getLogger(__name__)
 OBJECTIVE = "objective"

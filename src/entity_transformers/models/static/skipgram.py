@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 
 from entity_transformers.kinds.params import FastTextParams, Word2VecParams
-from entity_transformers.models.static.vectors import (
-    Note,
-    SubwordVectors,
-    WordVectors,
-    count_words,
-)
+from entity_transformers.models.static.vectors import Note, SubwordVectors, WordVectors, count_words
 from entity_transformers.models.static.vectors import load as load
 
 logging.getLogger("gensim").setLevel(logging.WARNING)  # it reports every job that it hands out
