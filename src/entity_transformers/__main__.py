@@ -1,7 +1,5 @@
 """``python -m entity_transformers``, and ``entity-transformers``: the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

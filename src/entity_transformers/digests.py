@@ -1,7 +1,5 @@
 """sha256 of files and values. Loads nothing large: the Snakefile needs it whenever it is parsed."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from pathlib import Path

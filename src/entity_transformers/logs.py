@@ -1,7 +1,5 @@
 """How far a long loop is."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Where a result comes from: digests of values, the commit, versions, the machine, the cost."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import platform

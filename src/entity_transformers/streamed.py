@@ -2,8 +2,6 @@
 `artifacts.read_arrays` maps.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -4,8 +4,6 @@ Each is a function of a module of this package, imported when it is asked for, s
 costs no torch. Its flags come from its signature (flags.py).
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import logging

@@ -1,7 +1,5 @@
 """Tools for corpora: what is in one, chains for one, and downloads."""
 
-from __future__ import annotations
-
 import json as json_format
 import logging
 from collections import Counter

@@ -1,7 +1,5 @@
 """Opens the model of demo, and prints what it makes of a text."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping

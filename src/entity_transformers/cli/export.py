@@ -1,7 +1,5 @@
 """Opens the files of export-model."""
 
-from __future__ import annotations
-
 import csv
 import os
 from pathlib import Path

@@ -2,8 +2,6 @@
 signature, help from `Flag` in the annotation.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 fill, a model of a size that fits it, and a sentence on each table that cannot be made.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping

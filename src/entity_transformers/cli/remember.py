@@ -1,7 +1,5 @@
 """Opens the files of remember, and prints what it finds."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping

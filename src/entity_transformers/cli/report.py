@@ -1,7 +1,5 @@
 """Builds a study's report from the results that git holds, and checks it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs one step of a study, and says what the steps are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ space between words. Whatever is not certainly one of these is kept. Chapters be
 which are told by their form, their order and what lies between them.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

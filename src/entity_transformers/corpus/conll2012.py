@@ -5,8 +5,6 @@ coreference. There are at least 12 and as many more as a sentence has predicates
 last of which are the word and its coreference, as resolvers and scorers write them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ of a CoNLL-2012 corpus is one *part* of a document, so ``(name, part)`` identifi
 chain ids are local to it.
 """
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 where pooch fetches pinned files once. Its manifest has the checksum of each file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -7,8 +7,6 @@ every entity, in random order, "NAME has VALUE .". Names are drawn anew for each
 by itself tells nothing. The mention is "the VALUE NAME" at first and "NAME" later.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

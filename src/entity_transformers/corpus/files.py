@@ -2,8 +2,6 @@
 that are checked before they are parsed, and archives.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import lzma

@@ -1,7 +1,5 @@
 """Dev and test for a corpus that names no splits: whole documents, or the end of a plain text."""
 
-from __future__ import annotations
-
 import hashlib
 from bisect import bisect_right
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Entity labels that a model is given, apart from the gold chains by which it is judged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Names of the layers of entity labels that `corpus.labels` makes."""
 
-from __future__ import annotations
-
 LABELS = ("gold", "none", "shuffled", "first-only", "lagged", "surface", "random", "next", "nouns")
 """The layers that need no resolver; the changed ones are of the gold chains."""
 RESOLVER = "resolver:"

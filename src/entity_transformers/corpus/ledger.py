@@ -1,7 +1,5 @@
 """What a reading leaves out and why: excluded, bad and repeated documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

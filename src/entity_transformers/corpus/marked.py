@@ -5,8 +5,6 @@ Another bracket is text, as long as it is closed, and in a text with marks does 
 number; one by itself is written with a backslash.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """One entity a word: which of nested, crossing or doubly annotated mentions a word belongs to."""
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence

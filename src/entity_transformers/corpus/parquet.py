@@ -6,8 +6,6 @@ A row is a document, its sentences a list of records: part_id, words, pos_tags a
 within the sentence). Chains are numbered per part.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

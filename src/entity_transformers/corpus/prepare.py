@@ -1,7 +1,5 @@
 """From files to documents, an encoder and tokens with entity ids: what step corpus does."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack

@@ -2,8 +2,6 @@
 downloaded. A format's own data sets are in its reader's module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Running text into words with spaCy's English rules, and where a space follows."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Counts of a corpus (section 4.2), and their comparison with CoNLL-2012's known sizes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args

@@ -2,8 +2,6 @@
 take. Dimension: N tokens of a document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

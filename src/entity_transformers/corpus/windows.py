@@ -7,8 +7,6 @@ begins: positions restart at 0, attention stays within a document, and its entit
 memory that no other document of the window uses.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Vectors of mentions, without and in context, and of the entities that they refer to (table 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Dimensions: B documents side by side, T new tokens of a window, N tokens of the 
 documents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ What is trained above them reads them as if they were tokens: a corpus whose tok
 of its states.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 tokens, but a word has its one vector wherever it stands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

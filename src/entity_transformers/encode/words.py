@@ -4,8 +4,6 @@ is stored in; of words alone, the paper's "words without context", or in their s
 Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of the longest.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """lm-evaluation-harness' own command line, which knows GPT2E and model ``entity-transformers``."""
 
-from __future__ import annotations
-
 import sys
 
 from entity_transformers.study.libraries import explain

@@ -2,8 +2,6 @@
 with the entities that a resolver finds in a task's texts, or without.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ may read entities.
 Dimensions: B pairs side by side, T inputs of a window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 The text below a parameter describes it in the documentation and on the command line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 

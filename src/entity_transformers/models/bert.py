@@ -7,8 +7,6 @@ it. A window may hold several documents, of which none sees another.
 Dimensions: B rows side by side, T tokens, n of them hidden, W width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -7,8 +7,6 @@ width.
 Dimensions: B rows side by side, T tokens, n of them hidden, V tokens of the vocabulary, W width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace

@@ -10,8 +10,6 @@ Dimensions: B rows side by side, T tokens, L layers, W width, H units of an LSTM
 projection).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace

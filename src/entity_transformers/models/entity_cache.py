@@ -6,8 +6,6 @@ everything kept the model is that of the whole text. The peers without labels ar
 et al., 2023), which keeps the first tokens, and H2O (Zhang et al., 2023).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

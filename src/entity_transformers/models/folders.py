@@ -1,7 +1,5 @@
 """Models of transformers: saved to a folder, read back, and started from one."""
 
-from __future__ import annotations
-
 import copy
 from abc import abstractmethod
 from collections.abc import Collection, Iterator

@@ -5,8 +5,6 @@ queries and keys for a window in which documents begin. Without one the result i
 forward pass. Dimensions: B rows side by side, T tokens, W width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@ earlier ones left (section 3.2), and at whose end the mentions' final hidden sta
 entities' vectors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -9,8 +9,6 @@ can be compiled along with the model, into fewer passes over the logits.
 Dimensions: N tokens, V vocabulary, W width; n tokens of a strip.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

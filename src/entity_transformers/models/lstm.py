@@ -10,8 +10,6 @@ Dimensions: B rows side by side, T tokens, V vocabulary, L layers, W width, S th
 layer, H the width of one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 what it scores, what its numbers may not be taken for, and how it is used.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

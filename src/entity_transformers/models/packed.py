@@ -7,8 +7,6 @@ to SDPA's causal kernel as before. Equal to the mask up to rounding.
 Dimensions: B documents or streams, T tokens of a window, H heads, D width of a head.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -2,8 +2,6 @@
 language models, and kind ``pretrained-encoder``, which see both sides.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

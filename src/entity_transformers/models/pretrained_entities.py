@@ -7,8 +7,6 @@ windows that follow one another; a step is one window of a few documents. Of sev
 the one with the lowest dev loss is kept.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time

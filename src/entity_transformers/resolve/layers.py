@@ -1,7 +1,5 @@
 """A resolver's answers: documents with its mentions, label layers of aligned corpora."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Words that `names` knows: titles and whom they stand before, and capitals that are no name."""
 
-from __future__ import annotations
-
 _MASTER = """mr mister sir lord master monsieur m herr don señor senor signor king prince duke count
 baron earl marquis viscount emperor uncle father brother squire pope abbé friar grandpa"""
 _MISTRESS = """mrs madam madame mme lady queen duchess countess baroness marchioness viscountess

@@ -8,8 +8,6 @@ pip install '.[stanza]' in the checkout
 python -c "import stanza; stanza.download('en', processors='tokenize,coref')"
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ three. Descriptions are left alone, and so are pronouns unless he and she are as
 over the words, the same answer each time.
 """
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,6 @@
 worth beside a trained model: what a memory of entities has to beat.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

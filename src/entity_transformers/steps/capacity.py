@@ -3,8 +3,6 @@ entities, beside few recent tokens. Section mentions says by whose mentions toke
 which splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Step corpus (section 4.2): text with coreference chains as tokens with entity ids."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool

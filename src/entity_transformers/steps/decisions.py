@@ -2,8 +2,6 @@
 trained model: is the next token in a mention, of which entity, for how long?
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

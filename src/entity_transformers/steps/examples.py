@@ -2,8 +2,6 @@
 choices read, those of GPT-1's paper among them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

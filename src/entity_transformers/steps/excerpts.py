@@ -1,7 +1,5 @@
 """Step excerpts (beyond the paper): a few documents token by token, for the document browser."""
 
-from __future__ import annotations
-
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 
 

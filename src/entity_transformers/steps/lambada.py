@@ -1,7 +1,5 @@
 """Step lambada (section 5, table 3): nats of whole passages and of their last words."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from entity_transformers.step import MODEL, Rows, Run, step

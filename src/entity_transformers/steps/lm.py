@@ -1,7 +1,5 @@
 """Step lm (sections 3 and 4.1, figures 2 and 3): the language models of section models."""
 
-from __future__ import annotations
-
 from entity_transformers.step import MODEL, Rows, Run, step
 
 

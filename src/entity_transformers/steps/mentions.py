@@ -2,8 +2,6 @@
 mentions, in first ones, in later ones by how far the entity's last one is; with a cache beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

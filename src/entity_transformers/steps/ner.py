@@ -1,7 +1,5 @@
 """Step ner (sections 4.1 and 5, table 5): a tagger on frozen word vectors."""
 
-from __future__ import annotations
-
 import logging
 from typing import Annotated
 

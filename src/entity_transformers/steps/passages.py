@@ -1,7 +1,5 @@
 """Step passages (section 4.2): LAMBADA's passages and the parts of speech of their last words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Step perplexity (section 5, table 2): nats per token, entities on, off and shuffled."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

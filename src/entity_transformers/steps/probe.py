@@ -1,7 +1,5 @@
 """Step probe (section 6): which attention heads point from a mention to its antecedent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -2,8 +2,6 @@
 token hidden in its turn.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

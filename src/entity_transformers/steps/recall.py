@@ -1,7 +1,5 @@
 """Step recall (beyond the paper): what a memory carries past the window, on synthetic text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Step report: every number of a study in one folder, and the tables and figures of them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StrictBool

@@ -2,8 +2,6 @@
 trained model: is the next token in a mention, and of which entity?
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

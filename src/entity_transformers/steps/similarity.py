@@ -1,7 +1,5 @@
 """Step similarity (section 5, table 4): cosine similarity of mentions and entities."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StrictBool

@@ -1,7 +1,5 @@
 """The extra of the package that installs each module which the model alone does without."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 EXTRAS = {

@@ -2,8 +2,6 @@
 and ``study:NAME``. They are inputs of the same DAG as everything else.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

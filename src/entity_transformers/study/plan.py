@@ -1,7 +1,5 @@
 """Which runs and files each step of a study has, and what each run depends on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -2,8 +2,6 @@
 with every key's type, limits and meaning; those of the steps stand with them in steps/.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal, Self
 

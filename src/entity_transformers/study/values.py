@@ -8,8 +8,6 @@ what differs from params.yaml, or from another study that it names as its ``base
     models: {gpt2e: null}         # in a mapping of names, null takes one out
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

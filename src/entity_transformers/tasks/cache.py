@@ -13,8 +13,6 @@ still empty p is p_LM. Dimensions: T tokens of a document, W width, S sizes, A t
 tokens of the split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ the text up to there: of the pronoun itself and of what follows it nothing is to
 the brackets stand at the same places, but each has the words of somebody else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

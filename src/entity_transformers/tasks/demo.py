@@ -1,7 +1,5 @@
 """A text word by word under one model, read with a memory and without."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import groupby
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A few documents token by token: the loss of each under a model, and where it read its memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

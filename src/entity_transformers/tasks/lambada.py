@@ -8,8 +8,6 @@ kept; perplexity is exp(-mean over passages of the target's summed log-probabili
 right if every target token is the argmax.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ A token's kind follows from one layer of mentions, whatever labels a model reads
 are judged on the same tokens. Dimension: N predicted tokens of the split.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace

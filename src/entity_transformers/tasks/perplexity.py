@@ -2,8 +2,6 @@
 of speech and distance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -9,8 +9,6 @@ Dimensions: L layers, H heads, B documents side by side, T tokens of a window, M
 window, K their probed tokens, Q questions (of the split where no window is named).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ all others of its window. What comes of it is no probability of the text.
 Dimensions: N tokens of the split, L of a window, b of them hidden in one forward pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 

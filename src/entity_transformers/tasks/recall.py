@@ -6,8 +6,6 @@ alone or from the entities as well, and whether the memory is detached after eac
 paper (section 3.2), or the gradient flows through it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ document, so that no other token moves. Invented names have two tokens or more; 
 gets one from another document, or stays where there is none.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

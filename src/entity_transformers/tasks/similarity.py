@@ -5,8 +5,6 @@ With unit vectors u_i and S = sum of n of them, the mean cosine over their n (n 
 is (|S|^2 - n) / (n (n - 1)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -2,8 +2,6 @@
 a pickle, held by one run at a time, whole or damaged; and its learning curve (figures 2 and 3).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import logging

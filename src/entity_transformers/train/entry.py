@@ -1,7 +1,5 @@
 """One model of a study, trained from its entry: what step lm does, but for static vectors."""
 
-from __future__ import annotations
-
 import csv
 import io
 import logging

@@ -10,8 +10,6 @@ Dimensions: B streams, R = entities + 1 rows of a stream's memory, C chains of t
 width.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import signal

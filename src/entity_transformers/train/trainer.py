@@ -14,8 +14,6 @@ this package's own loop as a dataset, and their memory from one step to the next
 Dimensions: B streams, T tokens of a window, R = entities + 1 rows of the memory, W width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -8,8 +8,6 @@ files, which of them, which split), `ledger` (what is left out, and why), `conll
 format's own parts, as `conllu` those of `ontogum` and `jsonl` the rows of `clusters`.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ entity whose COREF is negative has no chain; it is left out and counted. Bytes t
 are. Format: the README of booknlp/booknlp, version 1.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path

@@ -9,8 +9,6 @@ span begins or ends inside one, and each line of the text is a sentence. Format:
 https://brat.nlplab.org/standoff.html.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -13,8 +13,6 @@ Refused by name: a row with two keys that say different things, spans of word pi
 not read. Chains have the number of their cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path

@@ -10,8 +10,6 @@ brackets of an entity alone, (e5 ... e5), and those of GUM up to 2.8, (place-103
 are read, and others refused. Format: Nedoluzhko et al. (2022), CorefUD 1.0, section 4.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ A row needs ``name`` and ``words``; everything else has a default: {"name": "let
 "train", "words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

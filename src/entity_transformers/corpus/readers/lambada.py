@@ -5,8 +5,6 @@ The target is what follows the last space, as in the harness that published scor
 of OpenAI's 5,153 passages that is a word, a line break and the last word.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath

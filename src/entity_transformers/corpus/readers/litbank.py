@@ -1,7 +1,5 @@
 """LitBank: CoNLL-2012 rows, one novel's opening per file, split by the first of ten folds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 from ``coref/ontogum/conllu/``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

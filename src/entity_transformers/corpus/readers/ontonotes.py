@@ -1,7 +1,5 @@
 """CoNLL-2012 / OntoNotes 5.0: files of rows (`conll2012`) or the hub's parquet; WinoBias too."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path, PurePath

@@ -2,8 +2,6 @@
 official layout of CoNLL-2012, and passages in the manner of LAMBADA.
 """
 
-from __future__ import annotations
-
 import re
 import tarfile
 from importlib.resources import as_file, files

@@ -8,8 +8,6 @@ A book that lies below a folder named train, dev or test is of that split; where
 twentieth of the books is dev and another one test, by a digest of their names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import tempfile

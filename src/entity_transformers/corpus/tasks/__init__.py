@@ -2,8 +2,6 @@
 with ``TASK`` in this folder.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Mapping

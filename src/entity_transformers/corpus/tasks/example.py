@@ -8,8 +8,6 @@ entailment      premise and hypothesis, a label
 pronoun         a sentence, the place of a pronoun in it, and what may take its place
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """GAP (Webster et al., 2018): which of two names, or neither, a pronoun refers to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sentence polarity 1.0 (Pang and Lee, 2005): sentences of film reviews, positive or negative."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What takes a pronoun's place when a candidate is put there: with 's, in small letters or not."""
 
-from __future__ import annotations
-
 import re
 
 GENDERS = {

@@ -4,8 +4,6 @@ These are the authors' dev and test, which can be had in small files; train and 
 their dev.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ the other occupation is found by its name. What is put in the pronoun's place is
 it stands in the sentence; his, and her where the other version of the sentence has his, takes 's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from itertools import product

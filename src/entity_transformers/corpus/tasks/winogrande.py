@@ -1,7 +1,5 @@
 """Winogrande 1.1 (Sakaguchi et al., 2020): a sentence with a blank and two candidates for it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The Winograd schemas (Levesque et al., 2012), 273 of them, with [MASK] for the pronoun."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path

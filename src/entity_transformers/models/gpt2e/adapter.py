@@ -4,8 +4,6 @@ arguments, which transformers' models hand down to their blocks, also when a blo
 for its gradient.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import cache

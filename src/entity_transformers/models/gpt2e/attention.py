@@ -3,8 +3,6 @@
 Dimensions: B batch, T tokens, H heads, D width of a head, W = H * D. Biases are not written out.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

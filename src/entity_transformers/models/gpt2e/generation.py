@@ -3,8 +3,6 @@
 Dimensions: B batch, T tokens of a prompt, t tokens so far.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -12,8 +12,6 @@ Dimensions: B batch, T tokens, P tokens in the cache before them, R rows of the 
 width of a head, W = H * D.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

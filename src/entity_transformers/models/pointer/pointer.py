@@ -20,8 +20,6 @@ p_LM. How long ago counts from where the window begins, since the memory stays a
 Dimensions: B rows of text, T tokens, F forms of a row, D the pointer's width, W the model's.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Static word vectors of a study, trained from their entry: what step lm does for such kinds."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

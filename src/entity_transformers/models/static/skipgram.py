@@ -2,8 +2,6 @@
 negative sampling, of words and of words with their character n-grams.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Dimensions: V words of the vocabulary, W width, n words that are asked for.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

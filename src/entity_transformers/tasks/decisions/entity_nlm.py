@@ -29,8 +29,6 @@ mentions, N entities, C = 1 + N candidates, of which the first is an entity that
 before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product

@@ -4,8 +4,6 @@ read once, and scored on others.
 Dimensions: T predicted tokens of a document, W the model's width.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence

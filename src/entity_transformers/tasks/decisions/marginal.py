@@ -11,8 +11,6 @@ no model looks better by it.
 Dimensions: S samples, N entities there is room for, K their width, C = 1 + N candidates, G groups.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

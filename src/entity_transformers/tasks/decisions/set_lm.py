@@ -19,8 +19,6 @@ Dimensions: T predicted tokens of a document, W the model's width, N entities, C
 none, new, and the entities.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

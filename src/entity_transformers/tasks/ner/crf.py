@@ -5,8 +5,6 @@ Dimensions: B sentences, T words of the longest, K tags. Masks are bool [B, T], 
 sentence's words, which come first; every sentence has at least one word.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Span-level scores (strict IOB2), and tag-level ones, as table 5 seems to be made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple

@@ -2,8 +2,6 @@
 embeddings).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 

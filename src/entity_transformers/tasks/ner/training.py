@@ -2,8 +2,6 @@
 of like length.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Iterable, Iterator

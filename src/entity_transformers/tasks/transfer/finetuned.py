@@ -4,8 +4,6 @@ L3 = L2 + λ L1, and the parts of ULMFiT (Howard and Ruder, 2018, sections 3.2 a
 Dimensions: E examples, S their sequences (one, two, or one for each answer), T tokens, W width.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import re

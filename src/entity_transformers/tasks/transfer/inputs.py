@@ -10,8 +10,6 @@ A text after a delimiter begins with a space, so that its first word is the toke
 a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The fine-tunings of one model, and what its decisions are worth: what step transfer does."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
