@@ -287,6 +287,10 @@ class LSTMParams(LmParams):
     """alpha: weight of the mean square of dropped outputs (AR)"""
     temporal_penalty: NonNegative = 0.0
     """beta: weight of the mean square of an output's change in time (TAR)"""
+    optimizer: Literal["adamw", "asgd"] = "adamw"
+    """asgd: gradient descent, averaged once a validation is worse than the best before"""
+    nonmonotone_interval: Count = 5
+    """latest validations that asgd leaves out of comparison"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -28,10 +28,11 @@ from torch.utils.checkpoint import checkpoint
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
-from entity_transformers.kinds.params import GPT2EParams
+from entity_transformers.kinds.params import GPT2EParams, LSTMParams
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.loss import compute_loss
+from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.checkpoint import (
     CheckpointStore,
     CurveRow,
@@ -93,6 +94,7 @@ class Training:
         )
         self.streams = Streams(self.model, self.plan, params)
         self.optimizer = make_optimizer(self.model.module, params)
+        self.averaging = Averaging(self.model.module, averaging_interval(params))
         torch.manual_seed(self.seed)
         # else window by window, in `Streams`
         own = self.model.objective != "causal"
@@ -143,6 +145,8 @@ class Training:
             raise TrainingError(f"step {progress.step + 1}: loss {loss} on {names}: {CALMER}")
         with memory_errors(f"{type(self.optimizer).__name__}'s states", self.device):
             moved = apply_gradients(self.model.module, self.optimizer, progress.step, self.params)
+        if moved:
+            self.averaging.update()
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
@@ -158,6 +162,8 @@ class Training:
         validate = last or progress.step % params.validate_every == 0
         if validate or progress.step % max(1, params.validate_every // 10) == 0:
             self._add_row(validate)
+        if validate and self.averaging.follow(progress.dev_loss_on):
+            self.log(f"weights are averaged from step {progress.step} on")
         if progress.step % self.checkpoint_every == 0 and not last:
             self._save()
 
@@ -172,7 +178,8 @@ class Training:
             "dev_loss_off": "",
         }
         if validate:
-            row |= self._compare()
+            with self.averaging.applied():
+                row |= self._compare()
         progress.curve.append(row)
         self.log(self._status(row))
 
@@ -219,7 +226,8 @@ class Training:
     def _snapshot(self) -> Snapshot:
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
         tensors |= pack("memory", self.streams.tensors())
-        tensors |= pack("random", random_states(self.device)) | self.best
+        tensors |= pack("random", random_states(self.device))
+        tensors |= pack("averaging", self.averaging.state()) | self.best
         return Snapshot(tensors, replace(self.progress))
 
     def _save(self) -> None:
@@ -232,6 +240,7 @@ class Training:
         self.progress = snapshot.progress
         self.model.module.load_state_dict(unpack("model", snapshot.tensors))
         unpack_optimizer(self.optimizer, snapshot.tensors)
+        self.averaging.load_state(unpack("averaging", snapshot.tensors))
         self.streams.load(unpack("memory", snapshot.tensors))
         self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
         set_random_states(unpack("random", snapshot.tensors), self.device)
@@ -239,10 +248,12 @@ class Training:
 
     def load_final_weights(self) -> None:
         """Put the weights that the study goes on with into the model: those of the last step, or of
-        the lowest dev loss.
+        the lowest dev loss; averages where they are averaged.
         """
         if self.best:
             self.model.module.load_state_dict(unpack("best", self.best))
+        else:
+            self.averaging.put()
 
     def seconds(self) -> float:
         """Seconds of all lives of the run so far; of one that was killed those up to its last
@@ -288,13 +299,24 @@ def learning_rate(step: int, params: LmParams) -> float:
 
 
 def make_optimizer(model: nn.Module, params: LmParams) -> torch.optim.Optimizer:
-    """Fused AdamW with weight decay on matrices only, not on biases and layer norms."""
+    """Fused AdamW, or plain gradient descent where the weights are averaged; weight decay on
+    matrices only, not on biases and layer norms.
+    """
     every = list(model.parameters())
     groups = [
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": params.weight_decay},
         {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=params.learning_rate, fused=True)
+    averaged = averaging_interval(params) is not None
+    of = torch.optim.SGD if averaged else torch.optim.AdamW
+    return of(groups, lr=params.learning_rate, fused=True)
+
+
+def averaging_interval(params: LmParams) -> int | None:
+    """``nonmonotone_interval`` where the optimizer is asgd, else None (`Averaging`)."""
+    if not isinstance(params, LSTMParams) or params.optimizer != "asgd":
+        return None
+    return params.nonmonotone_interval
 
 
 def apply_gradients(
