@@ -25,6 +25,7 @@ from entity_transformers.study.sections import (
 Weights = Annotated[str | None, AfterValidator(check_weights)]
 Count = Annotated[Integer, Field(ge=0)]
 Windows = Annotated[Integer, Field(ge=0, le=10**6)]
+Tokens = Annotated[Integer, Field(ge=2, le=10**6)]
 EntityValues = Literal["hidden", "entity", "both"]
 
 
@@ -42,7 +43,7 @@ class LmParams(Section):
     """attention heads of a layer that has any"""
     width: Width
     """hidden units"""
-    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    window: Tokens
     """tokens of one forward pass, also the number of positions"""
     dropout: Rate
     """dropout of embeddings, attention and residuals"""
@@ -330,7 +331,7 @@ class ELMoParams(LmParams):
 class NGramParams(Section):
     """Counts of the training text: of section lm only the window is theirs, in which they read."""
 
-    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    window: Tokens
     """tokens of one forward pass; the context before them is never lost"""
     order: Annotated[Integer, Field(ge=2, le=4)] = 4
     """tokens of the longest n-gram"""
@@ -338,30 +339,29 @@ class NGramParams(Section):
     """counts of another text, named as in lm, mixed with its own by the share best on dev"""
 
 
-class PretrainedParams(Section):
-    """A model that others have trained: of section lm only window and precision are its own."""
+class TakenParams(Section):
+    """What is said of a model that others have trained."""
 
     initial_weights: Annotated[str, AfterValidator(check_weights)]
     """its weights: pip:PACKAGE==VERSION, hub:NAME@COMMIT, a folder or a GGUF file"""
-    window: Annotated[Integer, Field(ge=2, le=10**6)]
+    window: Tokens
     """tokens of one forward pass, at most as many as it has positions"""
     precision: Literal["float32", "bfloat16"]
     """of its weights and of every product"""
+
+
+class PretrainedParams(TakenParams):
+    """A model that others have trained: of section lm only window and precision are its own."""
+
     mixed_layers: Size = 7
     """layers that a tagger mixes, evenly spaced; 1: it reads the last"""
     ner_context: Literal["word", "sentence", "document"] | None = None
     """text around a word for the tagger; null: as section embeddings says"""
 
 
-class PretrainedEParams(Section):
+class PretrainedEParams(TakenParams):
     """What the top blocks of a pretrained model learn, and how: entity attention, or LoRA."""
 
-    initial_weights: Annotated[str, AfterValidator(check_weights)]
-    """the base model's weights: pip:PACKAGE==VERSION, hub:NAME@COMMIT, a folder or a GGUF file"""
-    window: Annotated[Integer, Field(ge=2, le=10**6)]
-    """tokens of one forward pass, at most as many as the model has positions"""
-    precision: Literal["float32", "bfloat16"]
-    """of its weights and of every product"""
     blocks: Width = 6
     """blocks from the top that learn; what those below make of the text is computed once"""
     adapter: Literal["entities", "lora"] = "entities"

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.lstm import Recurrent, RecurrentState, split_window
+from entity_transformers.models.lstm import Recurrent, RecurrentState
 
 
 class Half(nn.Module):
@@ -103,7 +103,7 @@ class ELMo(Recurrent):
         """
         network, order = self.module, mirror(batch)
         embedded = network.embeddings(batch.tokens)
-        ahead, state = self._run(network.forward_half, embedded, batch, state)
+        ahead, state = self.run(network.forward_half, embedded, batch, state)
         if self.given:
             back = [
                 turn(outputs, order) for outputs in self._read_back(turn(embedded, order), batch)
@@ -124,20 +124,7 @@ class ELMo(Recurrent):
         order in which it reads.
         """
         half = self.module.backward_half
-        return self._run(half, turned, batch, self.start(len(turned)))[0]
-
-    def _run(
-        self, half: Half, embedded: Tensor, batch: Batch, state: RecurrentState
-    ) -> tuple[list[Tensor], RecurrentState]:
-        """Each layer's outputs [B, T, W], with zeros as the state where a document begins."""
-        parts = []
-        for start, end in split_window(batch):
-            if batch.begins is not None:
-                state = state.reset(batch.begins[:, start])
-            outputs, h, c = half(embedded[:, start:end], state.hidden, state.cell)
-            state = RecurrentState(h, c)
-            parts.append(outputs)
-        return [torch.cat(layer, dim=1) for layer in zip(*parts, strict=True)], state
+        return self.run(half, turned, batch, self.start(len(turned)))[0]
 
     @property
     def word_layers(self) -> tuple[int, ...]:

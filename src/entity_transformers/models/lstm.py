@@ -11,8 +11,9 @@ layer, H the width of one.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -81,6 +82,21 @@ class Recurrent(LanguageModel):
         with opened(folder):
             check_type(folder, {cls.kind.name, *cls.kind.also})
             return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
+
+    def run(
+        self, call: Callable[..., Any], inputs: Tensor, batch: Batch, state: RecurrentState
+    ) -> tuple[list[Tensor], RecurrentState]:
+        """What ``call`` gives side by side, each [B, T, W], for ``inputs`` [B, T, ...] and (h, c),
+        and the state that the window leaves; it begins with zeros where a document does.
+        """
+        parts = []
+        for start, end in split_window(batch):
+            if batch.begins is not None:
+                state = state.reset(batch.begins[:, start])
+            outputs, h, c = call(inputs[:, start:end], state.hidden, state.cell)
+            state = RecurrentState(h, c)
+            parts.append(outputs)
+        return [torch.cat(part, dim=1) for part in zip(*parts, strict=True)], state
 
     def save(self, folder: Path) -> None:
         network = self.module
@@ -197,9 +213,10 @@ class Network(nn.Module):
 
     def forward(
         self, tokens: Tensor, hidden: Tensor, cell: Tensor, masks: Masks
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Hidden states [B, T, W] of tokens [B, T], (h, c) after them, each [B, L, S] with zeros at
-        the end of narrower layers, and the last layer's outputs [B, T, W] before and after dropout.
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
+        """Hidden states [B, T, W] of tokens [B, T] and the last layer's outputs [B, T, W] before
+        and after dropout; and (h, c) after them, each [B, L, S] with zeros at the end of narrower
+        layers.
         """
         embedded = self.embeddings(tokens)
         if masks.words is not None:
@@ -214,7 +231,7 @@ class Network(nn.Module):
             ends.append([functional.pad(state[0], (0, hidden.shape[-1] - size)) for state in end])
             dropped = drop(self.dropout(outputs), masks.outputs[i])
         h, c = (torch.stack(states, 1) for states in zip(*ends, strict=True))
-        return self.projection(dropped), h, c, outputs, dropped
+        return (self.projection(dropped), outputs, dropped), h, c
 
 
 def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequence[Tensor]) -> Any:
@@ -256,17 +273,10 @@ class LSTM(Recurrent):
         return RecurrentState(zeros, zeros)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        parts = []
         # the same whatever documents begin in the window
         masks = self.module.draw_masks(len(batch.tokens))
-        for start, end in split_window(batch):
-            if batch.begins is not None:
-                state = state.reset(batch.begins[:, start])
-            tokens = batch.tokens[:, start:end]
-            hidden, h, c, *outputs = self.module(tokens, state.hidden, state.cell, masks)
-            state = RecurrentState(h, c)
-            parts.append((hidden, *outputs))
-        hidden, outputs, dropped = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+        read = partial(self.module, masks=masks)
+        (hidden, outputs, dropped), state = self.run(read, batch.tokens, batch, state)
         if self.module.training and any(self.penalties):
             penalty = penalise(outputs, dropped, batch.begins, *self.penalties)
             state = replace(state, penalty=penalty)

@@ -2,14 +2,13 @@
 mentions, in first ones, in later ones by how far the entity's last one is; with a cache beside it.
 """
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 from entity_transformers.corpus.layers import RESOLVER, is_resolver
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import ChoosingSection, PositiveInt
+from entity_transformers.study.sections import Ascending, ChoosingSection, PositiveInt
 
 
 def _check_labels(name: str) -> str:
@@ -27,20 +26,12 @@ class MentionsParams(ChoosingSection):
     labels: MentionLayer
     """by whose mentions tokens are sorted, whatever a model is given: gold, or resolver:NAME of
     corpus.resolvers"""
-    caches: tuple[PositiveInt, ...]
+    caches: Annotated[tuple[PositiveInt, ...], Ascending]
     """recent tokens that a cache around the model holds, each beside none; around one that reads
     labels with these"""
-    unlabelled_caches: tuple[PositiveInt, ...]
-    """further ones around models that read no labels: what has to be beaten"""
     tokens: PositiveInt
     """of each document of ``choose``, from its start, on which a cache's theta and lambda are
     chosen"""
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        sizes = [*self.caches, *self.unlabelled_caches]
-        if sizes != sorted(set(sizes)):
-            yield (f"caches and unlabelled_caches {sizes}: expected different ones, smallest first")
 
 
 @step(
@@ -60,8 +51,7 @@ def mentions(run: Run) -> Rows:
 
     section = run.section
     if not run.trained.can("entities") or run.entry.labels == "none":
-        caches = (*section.caches, *section.unlabelled_caches)
-        yield from score_readings(run, [("none", caches, None)])
+        yield from score_readings(run, [("none", section.caches, None)])
     else:
         layers = [("none", (), None), (run.entry.labels, section.caches, None)]
         yield from score_readings(run, layers)
