@@ -13,8 +13,8 @@ from transformers import Trainer, TrainingArguments
 
 from entity_transformers import CarriedMemory, EntityStreams, add_entity_attention, collate_streams
 from entity_transformers.corpus.labels import give
+from entity_transformers.encode.document import wrap
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.models.wrapped import wrap
 from entity_transformers.train.loop import Streams
 
 STREAMS, WINDOW, STEPS, RATE = 2, 8, 6, 0.05

@@ -18,6 +18,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
+from transformers import PreTrainedModel
 
 from entity_transformers.artifacts import RECORD, encode_all, read_json, read_tokenizer
 from entity_transformers.corpus.alignment import align_split
@@ -30,14 +31,16 @@ from entity_transformers.encode.reader import plan_windows, read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, load_model
 from entity_transformers.models.folders import TRUSTED, opened
-from entity_transformers.models.gpt2e.adapter import KEY
+from entity_transformers.models.gpt2 import GPT2E, Remembering, Wrapped
+from entity_transformers.models.gpt2e.adapter import KEY, Adapted
 from entity_transformers.models.gpt2e.generation import (
     EntityContinuation,
     EntityGeneration,
     NewEntities,
 )
+from entity_transformers.models.gpt2e.model import GPT2EForCausalLM
+from entity_transformers.models.pointer.model import GPT2Pointer, GPT2PointerForCausalLM
 from entity_transformers.models.weights import find_weights
-from entity_transformers.models.wrapped import wrap
 from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.resolve.registry import make_resolver
 
@@ -285,6 +288,29 @@ class DocumentReader:
         if self.tokenizer is None:
             raise ValueError("no tokenizer to write tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
+
+
+class WrappedWithEntities(Remembering, Wrapped):
+    """One with entity attention."""
+
+    kind = KINDS["gpt2e"]
+
+
+def wrap(model: Any) -> LanguageModel:
+    """A model of transformers as the steps see one; a `LanguageModel` is returned as it is."""
+    if isinstance(model, LanguageModel):
+        return model
+    if isinstance(model, GPT2PointerForCausalLM):
+        return GPT2Pointer(model)
+    if isinstance(model, GPT2EForCausalLM):
+        return GPT2E(model)
+    if isinstance(model, Adapted) and getattr(getattr(model, "config", None), KEY, None):
+        return WrappedWithEntities(model)
+    if isinstance(model, PreTrainedModel):
+        return Wrapped(model)
+    raise ValueError(
+        f"{type(model).__name__}: expected a causal model of transformers, or one of this package"
+    )
 
 
 def _reads_running_text(path: Path) -> bool:

@@ -8,14 +8,25 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2LMHeadModel
+from torch.nn.attention.flex_attention import BlockMask
+from transformers import AttentionInterface, AttentionMaskInterface, GPT2Config, GPT2LMHeadModel
+from transformers.integrations.flex_attention import flex_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import flex_attention_mask, sdpa_mask
 
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models import packed
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.folders import Pretrained
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
+
+PACKED = "packed"
+"""The attention of windows in which documents begin, without a mask of T x T numbers.
+
+transformers gives SDPA a mask there, for which no flash kernel is taken. Here FlexAttention (Dong
+et al. 2024) gets the mask as a rule and as blocks that are skipped; a window of one document goes
+to SDPA's causal kernel as before. Equal to the mask up to rounding.
+"""
 
 
 class GPT2(Pretrained):
@@ -40,7 +51,7 @@ class GPT2(Pretrained):
         self.module.set_attn_implementation("eager")
 
     def attend_packed(self) -> None:
-        self.module.set_attn_implementation(packed.NAME)
+        self.module.set_attn_implementation(PACKED)
 
     @property
     def heads(self) -> int:
@@ -137,3 +148,61 @@ class GPT2E(Remembering, GPT2):
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
         switches = {name: getattr(entry.lm, name) for name in GPT2EConfig.__annotations__}
         return GPT2EConfig(**shape(entry.lm, vocabulary, end), **switches)
+
+
+class Wrapped(GPT2):
+    """A causal model whose logits are a product of its final hidden states, no more; another raises
+    ValueError where it is made. Hidden states are float32, whatever its weights are. Of what GPT2
+    can, it can all but show its attention.
+    """
+
+    kind = KINDS["pretrained"]
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        head = module.get_output_embeddings()
+        config = module.config.get_text_config(decoder=True)
+        scaled = [
+            name
+            for name in ("final_logit_softcapping", "logit_scale", "logits_scaling")
+            if getattr(config, name, None) not in (None, 1, 1.0)
+        ]
+        if head is None or getattr(head, "bias", None) is not None or scaled:
+            raise ValueError(
+                f"{type(module).__name__}: its logits are no plain product of its hidden states"
+                f" ({', '.join(scaled) or 'no head' if head is None else 'a bias'}): read it with"
+                " a loop of your own"
+            )
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        hidden, state = super().encode(batch, state)
+        return hidden.float(), state
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return super().logits(hidden.to(self.output_weight.dtype)).float()
+
+
+def mask_packed(*, allow_is_causal_skip: bool = True, **window: Any) -> BlockMask | Tensor | None:
+    """The mask of a window, with the arguments of transformers' mask functions; None where each
+    token sees all before it.
+    """
+    if allow_is_causal_skip:
+        return sdpa_mask(allow_is_causal_skip=True, **window)
+    return flex_attention_mask(**window)
+
+
+def attend_packed(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: BlockMask | Tensor | None,
+    **how: Any,
+) -> tuple[Tensor, None]:
+    """Attention of queries, keys and values [B, H, T, D]: [B, T, H, D], and no weights."""
+    kernel: Any = flex_attention_forward if isinstance(mask, BlockMask) else sdpa_attention_forward
+    return kernel(module, query, key, value, mask, **how)[0], None
+
+
+AttentionInterface.register(PACKED, attend_packed)
+AttentionMaskInterface.register(PACKED, mask_packed)

@@ -21,8 +21,8 @@ from entity_transformers.artifacts import copy_file, write_csv, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, find_class
 from entity_transformers.models.folders import TRUSTED, Pretrained, opened
+from entity_transformers.models.gpt2 import Wrapped
 from entity_transformers.models.weights import find_tokenizer, find_weights
-from entity_transformers.models.wrapped import Wrapped
 from entity_transformers.step import Row, Run
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
