@@ -16,13 +16,9 @@ def lm(run: Run) -> Rows:
     """Losses (nats per token, or of an objective of the model's own), sizes and seconds of the
     training; its curve stands in curve.csv.
     """
-    if run.entry.can({"static"}):
-        from entity_transformers.models.static.entry import train_vectors
-
-        yield from train_vectors(run)
-    elif run.entry.can({"counts"}) or run.entry.can({"pretrained"}):
+    if run.entry.can({"counts"}) or run.entry.can({"pretrained"}):
         yield from run.entry.kind.module().train(run)
     else:
-        from entity_transformers.train.entry import train_model
+        from entity_transformers.train.entry import train_model, train_vectors
 
-        yield from train_model(run)
+        yield from (train_vectors if run.entry.can({"static"}) else train_model)(run)

@@ -1,8 +1,9 @@
-"""One model of a study, trained from its entry: what step lm does, but for static vectors."""
+"""One model of a study, or its static word vectors, trained from its entry: what step lm does."""
 
 import csv
 import io
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from entity_transformers.digests import file_digest
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.models.base import LanguageModel, build_model
 from entity_transformers.models.folders import list_weights
+from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.study.origin import find_path
@@ -187,6 +189,7 @@ NUMBERS = (
     *("parameters", "steps", "tokens_seen", *LOSSES, "best_step", "skipped_steps"),
     *("seconds_per_step", "tokens_per_second", "seconds_validation_step", "seconds_total"),
 )
+OBJECTIVE = "objective"
 COSTS = {"tokens_before": "tokens_seen", "seconds_before": "seconds_total"}
 
 
@@ -231,3 +234,64 @@ def read_cost(weights: Path | None) -> dict[str, float]:
     costs = {before: found.get(own, 0) + found.get(before, 0) for before, own in COSTS.items()}
     costs["tokens_before"] = int(costs["tokens_before"])
     return {name: cost for name, cost in costs.items() if cost}
+
+
+def train_vectors(run: Run) -> list[Row]:
+    """Train the word vectors of one model on the words of train, or take those that it starts
+    from, or restore them (`restore_or_train`). A training that was stopped begins anew.
+    """
+    if run.entry.kind.missing:
+        raise ValueError(f"models.{run.model}: {run.entry.kind.missing}")
+    weights = find_weights(find_path(run.entry.initial_weights))
+    return restore_or_train(run, weights, _learn_vectors)
+
+
+def _learn_vectors(run: Run, weights: Path | None, state: Path) -> list[Row]:
+    """Train, or take the vectors of the folder ``weights``; the curve has a row per epoch."""
+    entry, started = run.entry, time.time()
+    runtime.start("cpu", run.params.run.threads, cast(int, run.seed))
+    aligned = run.tokens("train")
+    tokens = len(aligned.tokens) - len(aligned)  # without <|endoftext|>
+    curve: list[dict[str, Any]] = []
+
+    def note(epoch: int, objective: float | None) -> None:
+        said = "" if objective is None else f"  objective {objective:.5f}"
+        log.info("epoch %d/%d%s", epoch, entry.lm.epochs, said)
+        cell = "" if objective is None else objective
+        curve.append({"step": epoch, "tokens": epoch * tokens, OBJECTIVE: cell})
+
+    if weights:
+        vectors, fitted = _take_vectors(run, weights)
+    else:
+        texts = [tuple(map(sys.intern, document.words)) for document in run.documents("train")]
+        log.info("%s, seed %d: %s words on cpu", run.model, run.seed, f"{sum(map(len, texts)):,}")
+        vectors, fitted = entry.kind.module().train(texts, entry.lm, run.seed, note)
+    vectors.save(state, entry.kind.name)
+    seconds, read = time.time() - started, len(curve) * tokens
+    write_csv(state / "curve.csv", curve, (*CURVE_COLUMNS, OBJECTIVE))
+    numbers = {
+        "parameters": fitted,
+        "word_vectors": len(vectors.words),
+        "epochs": len(curve),
+        # those of the study's encoder, so that tokens_seen has one unit for all models
+        "tokens_seen": read,
+        "tokens_per_second": read / seconds,
+        "seconds_total": seconds,
+    }
+    return list_rows(numbers, starting_from(entry, weights))
+
+
+def _take_vectors(run: Run, weights: Path) -> tuple[WordVectors, int]:
+    """The vectors of a folder, and how many numbers were fitted for them; those of another kind or
+    width: ValueError.
+    """
+    entry, vectors = run.entry, load(weights)
+    found = {**read_json(weights / "config.json"), "width": vectors.width}
+    for name, wanted in (("model_type", entry.kind.name), ("width", entry.lm.width)):
+        if found[name] != wanted:
+            raise ValueError(
+                f"{weights}: vectors of {name} {found[name]!r}, but models.{entry.name} has"
+                f" {wanted!r}: name others"
+            )
+    log.info("%s, seed %d: %s vectors of %s", run.model, run.seed, len(vectors.words), weights)
+    return vectors, int(read_numbers(weights).get("parameters", vectors.vectors.size))
