@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,9 +18,7 @@ from torch import Tensor
 from entity_transformers.artifacts import (
     atomic_folder,
     check,
-    list_digests,
     read_json,
-    read_record,
     sync,
     write_json,
     write_record,
@@ -216,30 +214,6 @@ def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
-
-
-def finish(state: Path, outputs: Sequence[str]) -> None:
-    """Note the outputs as they are now, and whose they are, by the folder's name: the run is whole,
-    and without this record it is not.
-    """
-    write_record(state, outputs, {"run": state.name})
-
-
-def is_whole(state: Path, outputs: Sequence[str]) -> bool:
-    """Has the run finished, and are its outputs still as they were written? Where they are not, the
-    newest checkpoint gives them again.
-    """
-    try:
-        record = read_record(state)
-        if not record:
-            return False
-        known = record.get("run") == state.name and record["files"]
-        if known == list_digests(state, outputs):
-            return True
-    except (ValueError, OSError, KeyError):
-        pass
-    log.warning("%s: its files are damaged or of another training: writing all again", state)
-    return False
 
 
 @contextlib.contextmanager

@@ -5,13 +5,13 @@ import io
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import copy_file, read_json, read_text, write_csv, write_json
+from entity_transformers.artifacts import copy_file, read_json, read_text, write_csv
 from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.digests import file_digest
@@ -20,17 +20,11 @@ from entity_transformers.models.base import LanguageModel, build_model
 from entity_transformers.models.folders import list_weights
 from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
-from entity_transformers.step import Row, Run
+from entity_transformers.step import MODEL, Row, Run
 from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.perplexity import mean_loss
-from entity_transformers.train.checkpoint import (
-    CURVE_COLUMNS,
-    CheckpointStore,
-    finish,
-    hold,
-    is_whole,
-)
+from entity_transformers.train.checkpoint import CURVE_COLUMNS, CheckpointStore, hold
 from entity_transformers.train.loop import (
     Training,
     TrainingError,
@@ -41,34 +35,33 @@ from entity_transformers.train.loop import (
 )
 
 log = logging.getLogger(__name__)
-MODEL = ("config.json", "model.safetensors", "curve.csv")
-ROWS = "rows.json"
-OUTPUTS = (*MODEL, ROWS)
-"""What a finished training leaves in its folder of work/lm."""
 
 
 def train_model(run: Run) -> list[Row]:
-    """Train one model, or finish, or restore it (`restore_or_train`)."""
-    return restore_or_train(run, find_weights(find_path(run.entry.lm.initial_weights)), _train)
-
-
-def restore_or_train(
-    run: Run, weights: Path | None, train: Callable[[Run, Path | None, Path], list[Row]]
-) -> list[Row]:
-    """The numbers of a training, whose files go into the run's folder. ``train`` is given the run,
-    its initial ``weights`` and the folder below work/lm, named by a digest of all that it depends
-    on, where it leaves `MODEL`; where it has finished before, nothing is done again.
+    """Train one model, or finish it: it goes on where it stands in a folder below work/lm, named by
+    a digest of all that it depends on. A signal ends the process after a step, its state saved.
     """
-    state = run.work / name_state(run, weights)
-    if is_whole(state, OUTPUTS):
-        log.info("finished before: restored from %s", state)
-    else:
-        with hold(state):
-            write_json(state / ROWS, {"rows": train(run, weights, state)})
-            finish(state, OUTPUTS)
+    weights = find_weights(find_path(run.entry.lm.initial_weights))
+    entry, state = starting_from(run.entry, weights), run.work / name_state(run, weights)
+    held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
+    held_out = held_out.head(entry.lm.validation_documents)
+    try:
+        with hold(state), caught_signals() as caught:
+            training = _start_training(run, entry, state, held_out)
+            training.run(caught)
+            training.load_final_weights()
+            training.model.save(state)
+    except TrainingStopped as stop:
+        log.info("%s", stop)
+        raise SystemExit(runtime.STOPPED) from None
+    except TrainingError as error:
+        raise ValueError(str(error)) from None
     for name in MODEL:
         copy_file(state / name, run.folder / name)
-    return cast(list[Row], read_json(state / ROWS)["rows"])
+    write_csv(run.folder / "curve.csv", training.progress.curve, CURVE_COLUMNS)
+    own = training.model.objective
+    numbers = count_training(training, run.params, len(held_out.tokens) - len(held_out))
+    return list_rows(numbers, entry, "" if own == "causal" else own)
 
 
 def name_state(run: Run, weights: Path | None) -> str:
@@ -84,30 +77,6 @@ def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
     """The entry with the folder that its weights were found in."""
     folder = None if weights is None else str(weights)
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
-
-
-def _train(run: Run, weights: Path | None, state: Path) -> list[Row]:
-    """Train to the end in ``state``, or end the process with its state saved: signals stop it after
-    a step.
-    """
-    entry = starting_from(run.entry, weights)
-    held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
-    held_out = held_out.head(entry.lm.validation_documents)
-    try:
-        with caught_signals() as caught:
-            training = _start_training(run, entry, state, held_out)
-            training.run(caught)
-            training.load_final_weights()
-            training.model.save(state)
-            write_csv(state / "curve.csv", training.progress.curve, CURVE_COLUMNS)
-    except TrainingStopped as stop:
-        log.info("%s", stop)
-        raise SystemExit(runtime.STOPPED) from None
-    except TrainingError as error:
-        raise ValueError(str(error)) from None
-    own = training.model.objective
-    numbers = count_training(training, run.params, len(held_out.tokens) - len(held_out))
-    return list_rows(numbers, entry, "" if own == "causal" else own)
 
 
 def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedCorpus) -> Training:
@@ -171,7 +140,7 @@ def count_training(training: Training, params: Any, held_out: int) -> dict[str, 
         "seconds_per_step": median,
         "tokens_per_second": tokens / median if median else None,
         "seconds_validation_step": None if validation is None else validation / held_out * tokens,
-        "seconds_total": training.seconds(),
+        "seconds_total": progress.seconds,
         "device": str(training.device),
         "threads": params.run.threads,
     }
@@ -237,17 +206,12 @@ def read_cost(weights: Path | None) -> dict[str, float]:
 
 
 def train_vectors(run: Run) -> list[Row]:
-    """Train the word vectors of one model on the words of train, or take those that it starts
-    from, or restore them (`restore_or_train`). A training that was stopped begins anew.
+    """Train the word vectors of one model on the words of train, or take those that it starts from;
+    the curve has a row per epoch. A training that was stopped begins anew.
     """
     if run.entry.kind.missing:
         raise ValueError(f"models.{run.model}: {run.entry.kind.missing}")
     weights = find_weights(find_path(run.entry.initial_weights))
-    return restore_or_train(run, weights, _learn_vectors)
-
-
-def _learn_vectors(run: Run, weights: Path | None, state: Path) -> list[Row]:
-    """Train, or take the vectors of the folder ``weights``; the curve has a row per epoch."""
     entry, started = run.entry, time.time()
     runtime.start("cpu", run.params.run.threads, cast(int, run.seed))
     aligned = run.tokens("train")
@@ -266,9 +230,9 @@ def _learn_vectors(run: Run, weights: Path | None, state: Path) -> list[Row]:
         texts = [tuple(map(sys.intern, document.words)) for document in run.documents("train")]
         log.info("%s, seed %d: %s words on cpu", run.model, run.seed, f"{sum(map(len, texts)):,}")
         vectors, fitted = entry.kind.module().train(texts, entry.lm, run.seed, note)
-    vectors.save(state, entry.kind.name)
+    vectors.save(run.folder, entry.kind.name)
     seconds, read = time.time() - started, len(curve) * tokens
-    write_csv(state / "curve.csv", curve, (*CURVE_COLUMNS, OBJECTIVE))
+    write_csv(run.folder / "curve.csv", curve, (*CURVE_COLUMNS, OBJECTIVE))
     numbers = {
         "parameters": fitted,
         "word_vectors": len(vectors.words),

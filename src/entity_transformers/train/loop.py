@@ -115,12 +115,13 @@ class Training:
         ``caught``: the list of a `caught_signals` that this is called in; a signal that is there
         already counts after one step.
         """
-        with caught_signals(caught) as caught:
-            while self.progress.step < self.params.steps:
-                self.train_step()
-                self._after_step()
-                self._stop_if_asked(caught)
-        self._save()
+        if self.progress.step < self.params.steps:
+            with caught_signals(caught) as caught:
+                while self.progress.step < self.params.steps:
+                    self.train_step()
+                    self._after_step()
+                    self._stop_if_asked(caught)
+            self._save()
         return self.progress
 
     def _stop_if_asked(self, caught: list[int]) -> None:
