@@ -145,7 +145,7 @@ def test_penalties_are_in_the_gradient_and_in_no_loss_that_is_logged(tmp_path: P
     assert not begin[:, 1:].any()
     zeros = without.model.start(len(tokens))
     masks = network.draw_masks(len(tokens))
-    *_, outputs, dropped = network(tokens, zeros.hidden, zeros.cell, masks)
+    (_, outputs, dropped), *_ = network(tokens, zeros.hidden, zeros.cell, masks)
     assert torch.equal(outputs, dropped)
     changes = (outputs[:, 1:] - outputs[:, :-1]).square().mean(-1).sum() / tokens.numel()
     (2.0 * outputs.square().mean() + 1.0 * changes).backward()
