@@ -142,16 +142,6 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def sync(folder: Path) -> None:
-    """Wait until a folder and its files are on the disk and not only in the system's cache."""
-    for path in (*folder.iterdir(), folder):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
     with atomic(path) as temporary:

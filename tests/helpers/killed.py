@@ -1,5 +1,5 @@
 """Run as a program: trains in FOLDER, killed -9 at random moments, at least KILLS times and at
-least KILLS / 20 times while a checkpoint is being written (its temporary folder lies there),
+least KILLS / 20 times while a checkpoint is being written (its temporary file lies there),
 then once to the end.
 
 Each life is a fork of this process, so that fifty cost seconds. Prints how many lives were killed,
@@ -67,7 +67,7 @@ def import_models() -> None:
 def count_steps(folder: Path) -> int:
     """The step of the newest checkpoint."""
     found = folder.glob("work/lm/*/checkpoints/step-*")
-    return max((int(path.name.removeprefix("step-")) for path in found), default=0)
+    return max((int(path.name.split("-")[1]) for path in found), default=0)
 
 
 def main(folder: Path, kills: int) -> None:

@@ -1,34 +1,25 @@
-"""Where a training run stands, in memory and on disk: atomic folders of safetensors and JSON, never
-a pickle, held by one run at a time, whole or damaged; and its learning curve (figures 2 and 3).
+"""Where a training run stands, in memory and on disk: files of safetensors, never a pickle, whole
+or damaged, held by one run at a time; and its learning curve (figures 2 and 3).
 """
 
 import contextlib
 import fcntl
+import json
 import logging
-import shutil
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
-from entity_transformers.artifacts import (
-    atomic_folder,
-    check,
-    read_json,
-    sync,
-    write_json,
-    write_record,
-    write_with,
-)
+from entity_transformers.artifacts import named_errors
+from entity_transformers.digests import file_digest
 
 log = logging.getLogger(__name__)
-TENSORS, VALUES = "tensors.safetensors", "values.json"
-# what reading a damaged snapshot raises
-DAMAGED = (SafetensorError, OSError, ValueError, TypeError, KeyError)
 CurveRow = dict[str, float | int | str]
 CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
 
@@ -103,15 +94,15 @@ class Snapshot:
 
 
 class CheckpointStore:
-    """Snapshots of one run in ``folder``, named by step; a half-written one is never seen, and one
-    that is damaged, or of another ``run`` (any name that tells runs apart), is passed over.
+    """Snapshots of one run in ``folder``, each a file named by its step and by the sha256 of its
+    bytes; a half-written one is never seen, and one that is damaged, or of another ``run`` (any
+    name that tells runs apart), is passed over.
     """
 
     def __init__(self, folder: Path, keep: int, run: str = "") -> None:
         self.folder, self.keep, self.run = folder, keep, run
         self._damaged: list[Path] = []
-        for leftover in folder.glob(".*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        self._remove(folder.glob(".*"))
 
     def save(self, step: int, snapshot: Snapshot) -> None:
         """Write the snapshot of ``step``, and drop all but the newest ``keep``. One that is there
@@ -121,15 +112,18 @@ class CheckpointStore:
         """
         self._remove(self._damaged)
         self._damaged = []
-        folder = self.folder / f"step-{step:09d}"
-        if not folder.exists():
-            with atomic_folder(folder) as temporary:
-                whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
-                write_with(temporary / TENSORS, lambda path: save_file(whole, path))
-                write_json(temporary / VALUES, {"run": self.run, **vars(snapshot.progress)})
-                write_record(temporary, (TENSORS, VALUES))
-                sync(temporary)
-        self._remove(self._folders()[: -self.keep])
+        name = f"step-{step:09d}"
+        if not any(self.folder.glob(f"{name}-*")):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
+            about = json.dumps({"run": self.run, **vars(snapshot.progress)})
+            temporary = self.folder / f".{name}"
+            with named_errors(temporary):
+                save_file(whole, temporary, metadata={"about": about})
+            with temporary.open("rb") as file:
+                os.fsync(file)
+            temporary.rename(self.folder / f"{name}-{file_digest(temporary)}.safetensors")
+        self._remove(self._list()[: -self.keep])
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot that can be read, or None before the first; a damaged one is logged,
@@ -137,12 +131,12 @@ class CheckpointStore:
 
         Where there are some and none can be read: TrainingError.
         """
-        for folder in reversed(self._folders()):
+        for path in reversed(self._list()):
             try:
-                return self._read(folder)
-            except DAMAGED as error:
-                log.warning("%s cannot be used (%s): trying the one before it", folder, error)
-                self._damaged.append(folder)
+                return self._read(path)
+            except (OSError, ValueError) as error:
+                log.warning("%s cannot be used (%s): trying the one before it", path, error)
+                self._damaged.append(path)
         if self._damaged:
             raise TrainingError(
                 f"no checkpoint in {self.folder} can be read: delete that folder to train again"
@@ -150,19 +144,22 @@ class CheckpointStore:
             )
         return None
 
-    def _folders(self) -> list[Path]:
+    def _list(self) -> list[Path]:
         return sorted(self.folder.glob("step-*"))
 
-    def _remove(self, folders: Iterable[Path]) -> None:
-        for folder in folders:
-            shutil.rmtree(folder)
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            path.unlink()
 
-    def _read(self, folder: Path) -> Snapshot:
-        tensors = load_file(check(folder / TENSORS))
-        values = read_json(folder / VALUES)
-        if values.pop("run") != self.run:
-            raise ValueError("it is of another training")
-        return Snapshot(tensors, Progress(**values))
+    def _read(self, path: Path) -> Snapshot:
+        if file_digest(path) != path.stem.rpartition("-")[2]:
+            raise ValueError("it is damaged")
+        with safe_open(path, "pt") as file:
+            about = json.loads(file.metadata()["about"])
+            if about.pop("run") != self.run:
+                raise ValueError("it is of another training")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Snapshot(tensors, Progress(**about))
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
