@@ -19,6 +19,7 @@ from written import write_documents
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.labels import give
+from entity_transformers.encode.mentions import find_places
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.tasks.probe import (
@@ -30,7 +31,6 @@ from entity_transformers.tasks.probe import (
     choose_heads,
     credit_choices,
     document_rows,
-    find_places,
     head_rows,
     question_rows,
     score_heads,
@@ -105,16 +105,16 @@ def test_heads_groups_and_tokens_of_mentions():
         "the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], "DT NN IN NNP VBD . DT VBD"
     )
     corpus = align(story)
-    places = list(find_places([story], corpus, GROUPS))
-    assert [(p.word, p.group, p.entity) for p in places] == [("dog", 0, 1), ("this", -1, 1)]
-    for place, word in zip(places, (1, 6), strict=True):
-        assert set(corpus.words[place.start : place.end].tolist()) == {word}
+    places = list(find_places(corpus, GROUPS))
+    assert [(p.word, p.group, p.entity) for p in places] == [(1, 0, 1), (6, -1, 1)]
+    for place in places:
+        assert set(corpus.words[place.start : place.end].tolist()) == {place.word}
 
 
 def test_without_tags_the_last_word_is_the_head():
     story = write("the old dog ran . it", [(0, 3, 1), (5, 6, 1)])
-    places = find_places([story], align(story), GROUPS)
-    assert [(p.word, p.group) for p in places] == [("dog", -1), ("it", -1)]
+    places = find_places(align(story), GROUPS)
+    assert [(p.word, p.group) for p in places] == [(2, -1), (5, -1)]
 
 
 def find_plainly(documents, corpus, window):
@@ -122,7 +122,7 @@ def find_plainly(documents, corpus, window):
     found = []
     for d in range(len(corpus)):
         offset = int(corpus.offsets[d])
-        mine = [p for p in find_places(documents, corpus, GROUPS) if p.document == d]
+        mine = [p for p in find_places(corpus, GROUPS) if p.document == d]
         for mention in mine:
             own = (mention.start - offset) // window
             begin, end = offset + own * window, offset + (own + 1) * window
@@ -137,7 +137,7 @@ def test_questions_equal_loops_over_mentions(documents, corpus, window):
     questions = ask(documents, corpus, GROUPS, window=window)
     expected = find_plainly(documents, corpus, window)
     assert len(questions.table) == len(expected) > 5
-    places = list(find_places(documents, corpus, GROUPS))
+    places = list(find_places(corpus, GROUPS))
     met = [(place.document, place.entity) for place in places]
     assert questions.later == sum(one in met[:i] for i, one in enumerate(met))
     assert questions.table.document.tolist() == [mention.document for mention, *_ in expected]
@@ -146,7 +146,8 @@ def test_questions_equal_loops_over_mentions(documents, corpus, window):
     np.testing.assert_array_equal(questions.table.nearest, [right[-1] for *_, right in expected])
     same_head = []
     for mention, earlier, right in expected:
-        alike = [i for i, p in enumerate(earlier) if p.word == mention.word]
+        words = [documents[p.document].words[p.word].lower() for p in (*earlier, mention)]
+        alike = [i for i, word in enumerate(words[:-1]) if word == words[-1]]
         same_head.append(right[alike[-1] if alike else -1])
     np.testing.assert_array_equal(questions.table.same_head, same_head)
     queries = [int(first + q) for first, w in questions.windows.items() for q in w.queries]
@@ -217,7 +218,7 @@ def choose_plainly(matrix: np.ndarray, first: int, mentions) -> list[float]:
 
 def score_plainly(model, documents, corpus, entities, other=None):
     """{attention: [L, H, Q]} in reading order; ``other`` gives another matrix for a window's."""
-    places = list(find_places(documents, corpus, GROUPS))
+    places = list(find_places(corpus, GROUPS))
     found: dict[str, list[np.ndarray]] = {}
     for d, first, matrices in read_plainly(model, corpus, entities):
         mentions = [

@@ -42,11 +42,12 @@ class WordSplitter:
 
 
 class Annotated(NamedTuple):
-    """The words of a text, whether a space follows each, the first words of its lines, spans of
-    characters as spans of words, and how many words were cut for them.
+    """The words of a text, their characters [start, end), whether a space follows each, the first
+    words of its lines, spans of characters as spans of words, and how many words were cut for them.
     """
 
     words: list[str]
+    places: list[tuple[int, int]]
     spaces: list[bool]
     starts: list[int]
     spans: list[tuple[int, int]]
@@ -69,6 +70,7 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
     lows, highs = [low for low, _ in places], [high for _, high in places]
     return Annotated(
         words=[text[low:high] for low, high in places],
+        places=places,
         spaces=[low > high for low, high in zip([*lows[1:], len(text) + 1], highs, strict=False)],
         starts=[bisect_left(lows, whole[first][0]) for first in firsts],
         spans=inside,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,9 +45,38 @@ def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
     return head
 
 
-def number_tags(groups: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """The number of each tag's group, of several the first."""
-    return {tag: g for g, tags in reversed(list(enumerate(groups.values()))) for tag in tags}
+class Place(NamedTuple):
+    """A mention's head word: document, tokens ``[start, end)`` of the split's arrays, gold entity,
+    group (-1: none), the word's place in its document.
+    """
+
+    document: int
+    start: int
+    end: int
+    entity: int
+    group: int
+    word: int
+
+
+def find_places(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> Iterator[Place]:
+    """The head words of the kept mentions of a split in reading order: `find_head`'s among the
+    words of any group, else the mention's last word. A tag's first group counts.
+    """
+    group_of = {tag: g for g, tags in reversed([*enumerate(groups.values())]) for tag in tags}
+    members = frozenset(group_of)
+    for d in range(len(corpus)):
+        part = corpus.document(d)
+        edges = np.flatnonzero(np.diff(corpus.mentions[part], prepend=-1, append=-1))
+        for start, end in pairwise((part.start + edges).tolist()):
+            if corpus.mentions[start] < 0:
+                continue
+            words = start + np.flatnonzero(np.diff(corpus.words[start:end], prepend=-2))
+            tags = [corpus.tag_names[tag] for tag in corpus.tags[words]]
+            head = find_head(tags, members)
+            head = len(tags) - 1 if head is None else head
+            first, last = [*words.tolist(), end][head : head + 2]
+            entity, word = int(corpus.gold[first]), int(corpus.words[first])
+            yield Place(d, first, last, entity, group_of.get(tags[head], -1), word)
 
 
 @dataclass(frozen=True)
@@ -66,29 +96,15 @@ class Heads:
 
 
 def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> Heads:
-    """The head word of each kept mention; mentions without a word of any group are left out. A
-    tag's first group counts.
-    """
-    group_of = number_tags(groups)
-    members, base = frozenset(group_of), entity_offsets(corpus)
-    rows = []
-    for d in range(len(corpus)):
-        part = corpus.document(d)
-        words, mentions = corpus.words[part], corpus.mentions[part]
-        # first tokens of the words of mentions, cut where another mention begins
-        first = np.flatnonzero((mentions >= 0) & (np.diff(words, prepend=-1) != 0))
-        for places in np.split(first, np.flatnonzero(np.diff(mentions[first])) + 1):
-            tags = [corpus.tag_names[tag] for tag in corpus.tags[part][places]]
-            if (head := find_head(tags, members)) is not None:
-                place = int(places[head])
-                number = int(base[d]) + int(corpus.gold[part][place]) - 1
-                rows.append((d, words[place], number, group_of[tags[head]], part.start + place))
-    document, word, entities, group, heads = np.array(rows, np.int64).reshape(-1, 5).T
-    # the number of each token's word, over all documents
-    ids = np.cumsum(np.diff(corpus.words, prepend=-2) != 0)
-    slots = np.full(len(ids) + 1, -1, np.int64)
-    slots[ids[heads]] = np.arange(len(heads))
-    return Heads(document, word, entities, group, slots[ids])
+    """The head word of each kept mention; mentions without a word of any group are left out."""
+    base = entity_offsets(corpus)
+    places = [place for place in find_places(corpus, groups) if place.group >= 0]
+    slots = np.full(len(corpus.tokens), -1, np.int64)
+    for i, place in enumerate(places):
+        slots[place.start : place.end] = i
+    rows = [(p.document, p.word, base[p.document] + p.entity - 1, p.group) for p in places]
+    document, word, entity, group = np.array(rows, np.int64).reshape(-1, 4).T
+    return Heads(document, word, entity, group, slots)
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:

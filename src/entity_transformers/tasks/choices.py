@@ -98,11 +98,7 @@ def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
     """The mentions of a text that need an explanation: the character behind each, the words of its
     entity's first mention, which are others, and those of the other entities named so far.
     """
-    words = split_annotated(text, ()).words
-    places, end = [], 0
-    for word in words:
-        start = text.index(word, end)  # only white space is between
-        places.append((start, end := start + len(word)))
+    words, places, *_ = split_annotated(text, ())
     document = Document("text", 0, "test", "", tuple(words), (0,))
     firsts: dict[int, str] = {}
     for mention in resolve(_RESOLVER, document).mentions if words else ():

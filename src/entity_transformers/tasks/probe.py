@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.mentions import find_head, number_tags
+from entity_transformers.encode.mentions import Place, find_places
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
@@ -39,19 +39,6 @@ Key = tuple[str, str]
 """An attention and whether the model reads entities, as in ("self", "off")."""
 Best = tuple[int, int] | None
 """Layer and head, from 0."""
-
-
-class Place(NamedTuple):
-    """A mention: document, probed tokens ``[start, end)`` of the split's arrays, gold entity, group
-    (-1: none), head word in lower case.
-    """
-
-    document: int
-    start: int
-    end: int
-    entity: int
-    group: int
-    word: str
 
 
 @dataclass(frozen=True)
@@ -109,33 +96,6 @@ class Questions:
         return masks | {"other": group < 0}
 
 
-def find_places(
-    documents: Sequence[Document], corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]
-) -> Iterator[Place]:
-    """The kept mentions of a split in reading order; ``corpus`` has gold entities.
-
-    The head word is `find_head`'s among the words of any group, else the mention's last word.
-    """
-    group_of = number_tags(groups)
-    members = frozenset(group_of)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
-        inside = corpus.mentions[part]
-        edges = part.start + np.flatnonzero(np.diff(inside, prepend=-1, append=-1))
-        for start, end in pairwise(edges.tolist()):
-            if corpus.mentions[start] < 0:
-                continue
-            words = corpus.words[start:end]
-            firsts = start + np.flatnonzero(np.diff(words, prepend=-2))
-            tags = [corpus.tag_names[tag] for tag in corpus.tags[firsts]]
-            head = find_head(tags, members)
-            head = len(tags) - 1 if head is None else head
-            first, last = [*firsts.tolist(), end][head : head + 2]
-            word = documents[d].words[int(corpus.words[first])].lower()
-            group = group_of.get(tags[head], -1)
-            yield Place(d, first, last, int(corpus.gold[first]), group, word)
-
-
 def ask(
     documents: Sequence[Document],
     corpus: AlignedCorpus,
@@ -151,7 +111,7 @@ def ask(
     are not the corpus's raise ValueError.
     """
     check_same(documents, corpus)
-    places = list(find_places(documents, corpus, groups))
+    places = list(find_places(corpus, groups))
 
     def find_first(place: Place) -> int:
         offset = int(corpus.offsets[place.document])
@@ -164,7 +124,8 @@ def ask(
         asked = _ask_window(inside, first, len(rows))
         if len(asked.numbers):
             windows[first] = asked
-            answers = _score_baselines([place.word for place in inside], asked).tolist()
+            words = [documents[place.document].words[place.word].lower() for place in inside]
+            answers = _score_baselines(words, asked).tolist()
             for i, one in zip(asked.askers.tolist(), answers, strict=True):
                 rows.append((inside[i].document, inside[i].group, i, *one))
     columns = ["document", "group", "candidates", *BASELINES]

@@ -10,7 +10,6 @@ A text after a delimiter begins with a space, so that its first word is the toke
 a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +21,7 @@ from tokenizers import Tokenizer
 from entity_transformers.corpus.alignment import AlignedCorpus, spelled_out, word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import shuffle_labels
-from entity_transformers.corpus.splitting import WordSplitter
+from entity_transformers.corpus.splitting import split_annotated
 from entity_transformers.corpus.tasks import Example, Shape
 from entity_transformers.resolve.base import Resolver, resolve
 
@@ -153,14 +152,13 @@ def find_entities(
     the resolver's chains, or by these permuted among a text's mentions.
     """
     names = tuple(map(str, range(len(texts))))
-    splitter = WordSplitter()
     entities, mentions = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for name, text, last in zip(names, texts, ends, strict=True):
-        words, borders = _split_words(text, splitter)
-        document = Document(name, 0, "test", "", words, (0,))
+        words, places, *_ = split_annotated(text, ())
+        document = Document(name, 0, "test", "", tuple(words), (0,))
         entity, mention = word_labels(resolve(resolver, document), "outermost")
         # a space before a word is the word's; one after the last word is of none
-        word = np.searchsorted(borders, last)
+        word = np.searchsorted([end for _, end in places], last)
         entities.append(np.append(entity, 0)[word])
         mentions.append(np.append(mention, -1)[word])
     offsets = np.cumsum([0, *map(len, ends)], dtype=np.int64)
@@ -171,16 +169,3 @@ def find_entities(
         corpus = AlignedCorpus("test", names, (), *columns, offsets)
         labels = shuffle_labels(corpus, labels, seed, spans)
     return [labels[a:b].tolist() for a, b in pairwise(offsets)]
-
-
-def _split_words(text: str, splitter: WordSplitter) -> tuple[tuple[str, ...], list[int]]:
-    """The words of a text and the character after each."""
-    words: list[str] = []
-    borders: list[int] = []
-    for piece in re.finditer(r"\S+", text):
-        at = piece.start()
-        for word in splitter.split([piece[0]])[0]:
-            words.append(word)
-            at += len(word)
-            borders.append(at)
-    return tuple(words), borders
