@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from entity_transformers import digests, provenance
+from entity_transformers import provenance
 
 
 def test_digests_tell_parts_apart() -> None:
@@ -19,9 +19,9 @@ def test_a_file_of_the_same_size_and_an_old_time_is_read_again(tmp_path: Path) -
     for data in (b"a", b"b"):
         path.write_bytes(data)
         os.utime(path, ns=(0, 0))
-        assert digests.file_digest(path) == hashlib.sha256(data).hexdigest()
-    assert digests.list_files(tmp_path) == digests.list_files(path) == [path]
-    assert digests.list_files(tmp_path / "none") == []
+        assert provenance.file_digest(path) == hashlib.sha256(data).hexdigest()
+    assert provenance.list_files(tmp_path) == provenance.list_files(path) == [path]
+    assert provenance.list_files(tmp_path / "none") == []
 
 
 def test_the_facts_of_a_run_say_where_its_result_comes_from() -> None:

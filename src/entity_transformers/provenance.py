@@ -1,4 +1,6 @@
-"""Where a result comes from: digests of values, the commit, versions, the machine, the cost."""
+"""Where a result comes from: digests of files and values, the commit, versions, the machine, the
+cost. Loads nothing large: the Snakefile needs it whenever it is parsed.
+"""
 
 import hashlib
 import importlib.metadata
@@ -10,6 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+_FRESH = 2_000_000_000
+"""Nanoseconds within which a file may be written twice and have the same time."""
+_known: dict[tuple[str, int, int, int, int], str] = {}
+
 
 def digest(*parts: str | bytes) -> str:
     """The first 16 hexadecimal digits of the sha256 of the parts, each preceded by its length."""
@@ -18,6 +24,25 @@ def digest(*parts: str | bytes) -> str:
         data = part.encode() if isinstance(part, str) else part
         total.update(len(data).to_bytes(8, "little") + data)
     return total.hexdigest()[:16]
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a file's bytes, in hexadecimal; a process reads an unchanged file once."""
+    stat = path.stat()
+    key = (str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    found = _known.get(key)
+    if found is None:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if max(key[-2:]) < time.time_ns() - _FRESH:
+            _known[key] = found
+    return found
+
+
+def list_files(path: str | Path) -> list[Path]:
+    """The file ``path``, or all files below it, sorted; none where nothing exists."""
+    root = Path(path)
+    return [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
 
 
 def git_commit() -> str:

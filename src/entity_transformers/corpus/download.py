@@ -18,8 +18,7 @@ from entity_transformers.corpus.files import extract, find_files, find_root, is_
 from entity_transformers.corpus.readers import read_corpus, registry
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, Source
 from entity_transformers.corpus.tasks import registry as tasks
-from entity_transformers.digests import file_digest
-from entity_transformers.provenance import digest
+from entity_transformers.provenance import digest, file_digest
 
 log = logging.getLogger(__name__)
 VARIABLE = "ENTITY_TRANSFORMERS_DATA"

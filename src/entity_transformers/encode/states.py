@@ -17,10 +17,9 @@ from torch import nn
 
 from entity_transformers.artifacts import atomic, write_json
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.digests import file_digest
 from entity_transformers.encode.reader import read_windows
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.provenance import digest
+from entity_transformers.provenance import digest, file_digest
 
 log = logging.getLogger(__name__)
 NORMS = ("norm", "ln_f", "final_layer_norm")

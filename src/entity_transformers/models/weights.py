@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from entity_transformers.artifacts import atomic_folder, read_tokenizer
 from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.sources import DownloadError
-from entity_transformers.digests import file_digest
 from entity_transformers.models.folders import PATTERNS
+from entity_transformers.provenance import file_digest
 from entity_transformers.study.origin import HUB, PIP
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from entity_transformers.artifacts import RECORD, read_json, write_json
-from entity_transformers.digests import file_digest
-from entity_transformers.provenance import digest
+from entity_transformers.provenance import digest, file_digest
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import Tasks
 from entity_transformers.study.sections import Section, Size

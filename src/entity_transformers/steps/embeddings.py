@@ -40,9 +40,9 @@ def embeddings(run: Run) -> Rows:
     """Vectors of all words, for the tagger, and of the mentions and entities of some splits, for
     the comparison. The vectors of a static model are the same in every context.
     """
+    from entity_transformers.artifacts import arrays_writer
     from entity_transformers.encode.mentions import number_on
     from entity_transformers.encode.words import PART, split_documents
-    from entity_transformers.streamed import arrays_writer
 
     groups = run.params.similarity.groups
     embed_words, embed_mentions = _find_encoders(run, groups)

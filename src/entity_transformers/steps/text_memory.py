@@ -11,8 +11,7 @@ from pydantic import Field
 
 from entity_transformers.artifacts import RECORD, read_json, write_json
 from entity_transformers.corpus.document import Split
-from entity_transformers.digests import file_digest
-from entity_transformers.provenance import digest
+from entity_transformers.provenance import digest, file_digest
 from entity_transformers.step import MODEL, TOKENS, Row, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size
 

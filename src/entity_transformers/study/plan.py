@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.artifacts import read_json
-from entity_transformers.digests import file_digest, list_files
 from entity_transformers.kinds import KINDS
+from entity_transformers.provenance import file_digest, list_files
 from entity_transformers.step import MANIFEST, RECORD, Step
 from entity_transformers.study.code import digest_modules
 from entity_transformers.study.origin import HUB, PIP, STUDY, Origin, read_origin

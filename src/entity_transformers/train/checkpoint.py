@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from entity_transformers.artifacts import named_errors
-from entity_transformers.digests import file_digest
+from entity_transformers.provenance import file_digest
 
 log = logging.getLogger(__name__)
 CurveRow = dict[str, float | int | str]

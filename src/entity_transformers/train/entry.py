@@ -14,7 +14,6 @@ from entity_transformers import provenance, runtime
 from entity_transformers.artifacts import copy_file, read_json, read_text, write_csv
 from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
-from entity_transformers.digests import file_digest
 from entity_transformers.kinds import LmParams, ModelEntry
 from entity_transformers.models.base import LanguageModel, build_model
 from entity_transformers.models.folders import list_weights
@@ -70,7 +69,7 @@ def name_state(run: Run, weights: Path | None) -> str:
     names = dict.fromkeys((*run.step.reads["corpus"], *run.entry.kind.reads))
     inputs = [*(corpus / name for name in names), *list_weights(weights)]
     own = Plan(run.params).describe(run.step, run.model)
-    return provenance.digest(own, run.model, str(run.seed), *map(file_digest, inputs))
+    return provenance.digest(own, run.model, str(run.seed), *map(provenance.file_digest, inputs))
 
 
 def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:

@@ -14,7 +14,6 @@ from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.tasks import Example, Task, find_task
 from entity_transformers.corpus.tasks.example import load_examples, thin_out
-from entity_transformers.digests import file_digest
 from entity_transformers.models.base import LanguageModel, build_model, load_model
 from entity_transformers.models.folders import list_weights
 from entity_transformers.resolve.registry import make_resolver
@@ -71,7 +70,7 @@ class Trainings:
         self.examples = load_examples(run.home("examples") / "examples.jsonl", self.section.named)
         files = [run.home("corpus") / "tokenizer.json", *list_weights(run.home("lm"))]
         own = Plan(run.params).describe(run.step, run.model, values=False)
-        self.inputs = [*map(file_digest, files), own, run.model, str(run.seed)]
+        self.inputs = [*map(provenance.file_digest, files), own, run.model, str(run.seed)]
 
     def try_rates(self, pretrained: bool) -> tuple[float, list[Row]]:
         """The best rate of those that are tried, by the loss on dev of transfer.rate_task, and

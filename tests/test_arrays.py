@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entity_transformers.artifacts import read_arrays, write_arrays
-from entity_transformers.streamed import TYPES, arrays_writer
+from entity_transformers.artifacts import TYPES, arrays_writer, read_arrays, write_arrays
 
 
 def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
