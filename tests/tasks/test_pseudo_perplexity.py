@@ -12,8 +12,7 @@ from tiny import lively_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.tasks.perplexity import mention_distances
-from entity_transformers.tasks.pseudo_perplexity import hidden_rows, score_hidden
+from entity_transformers.tasks.perplexity import hidden_rows, mention_distances, score_hidden
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,18 @@ import pytest
 import torch
 from tiny import ROOT
 
-from entity_transformers.corpus.facts import Answers, FactTask, find_answers, make_facts
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KindError
 from entity_transformers.step import Rows
 from entity_transformers.steps.recall import RecallParams
 from entity_transformers.study.params import load
 from entity_transformers.tasks.recall import (
+    Answers,
+    FactTask,
     accuracy_rows,
+    find_answers,
     guess_tokens,
+    make_facts,
     make_task,
     resolve_entry,
     score_training,

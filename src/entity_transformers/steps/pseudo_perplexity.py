@@ -36,7 +36,7 @@ def pseudo_perplexity(run: Run) -> Rows:
     any; and the nats of each document.
     """
     from entity_transformers.corpus.labels import give
-    from entity_transformers.tasks.pseudo_perplexity import hidden_rows, score_hidden
+    from entity_transformers.tasks.perplexity import hidden_rows, score_hidden
 
     modes = {"off": "none"}
     if run.trained.can("entities"):

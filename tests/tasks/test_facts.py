@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from entity_transformers.corpus.facts import (
+from entity_transformers.tasks.recall import (
     FIRST_VALUE,
     HAS,
     STOP,
