@@ -146,7 +146,7 @@ def made(tokenizer: Tokenizer, tmp_path: Path, monkeypatch) -> tuple[Run, Langua
 def test_the_likelier_text_decides(made: tuple[Run, LanguageModel], tokenizer, monkeypatch) -> None:
     run, model = made
     rows = list(run.step.run(run))
-    monkeypatch.setattr("entity_transformers.harness.scoring.score_pairs", None)
+    monkeypatch.setattr("entity_transformers.tasks.choices.score_pairs", None)
     assert list(run.step.run(run)) == rows  # nothing is scored again
     read = [json.loads(line) for line in (run.home("examples") / "examples.jsonl").open()]
     margins = {

@@ -2,21 +2,14 @@
 probabilities, and whether it is right more often where the text tells who is who.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from entity_transformers.artifacts import RECORD, read_json, write_json
-from entity_transformers.provenance import digest, file_digest
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import Tasks
 from entity_transformers.study.sections import Section, Size
-
-if TYPE_CHECKING:
-    from entity_transformers.corpus.tasks import Example
 
 
 class ChoicesParams(Section):
@@ -136,41 +129,6 @@ def choices(run: Run) -> Rows:
     of the examples that have something to tell, with nothing told, with their chains, and with
     those of others. A stopped run goes on where it was.
     """
-    from entity_transformers.corpus.tasks.example import load_examples, thin_out
-    from entity_transformers.tasks.choices import PARTIAL, REFERS, judge, tell_each
+    from entity_transformers.tasks.choices import decide
 
-    loaded = load_examples(run.home("examples") / "examples.jsonl", run.section.tasks)
-    for task, every in loaded.items():
-        known = [one for one in every if one.split == "test" and one.label is not None]
-        own = thin_out(known, (run.section.examples or {}).get(task))
-        partial = _score(run, own, PARTIAL)
-        yield from judge(task, own, partial, scoring=PARTIAL)
-        if task in run.section.told:
-            numbers, texts = tell_each(own, run.seed or 0)
-            scores = {"nothing": partial[numbers]}
-            scores |= {told: _score(run, one, PARTIAL) for told, one in texts.items()}
-            for told, nats in scores.items():
-                yield from judge(task, [own[i] for i in numbers], nats, scoring=PARTIAL, told=told)
-        if task in run.section.refers:
-            yield from judge(task, own, _score(run, own, REFERS), scoring=REFERS)
-
-
-def _score(run: Run, examples: Sequence[Example], scoring: str) -> Any:
-    """The log-probabilities of both options of examples [N, 2], kept in a file of ``work``."""
-    import numpy as np
-
-    from entity_transformers.harness.scoring import score_pairs
-    from entity_transformers.study.plan import Plan
-    from entity_transformers.tasks.choices import ask, encode
-
-    texts = [text for example in examples for text in ask(example, scoring)]
-    unique = list(dict.fromkeys(texts))  # with its candidate, WinoBias has each sentence twice
-    code = Plan(run.params).describe(run.step, run.model, values=False)
-    key = digest(code, file_digest(run.home("lm") / RECORD), run.model, repr(unique))
-    done = run.work / f"{key}.json"
-    if not done.is_file():
-        how = {"window": run.entry.lm.window, "batch": run.section.batch}
-        scores = score_pairs(run.trained, encode(unique, run.tokenizer), **how)
-        write_json(done, {"nats": [nats for nats, _ in scores]})
-    found = dict(zip(unique, read_json(done)["nats"], strict=True))
-    return np.array([found[text] for text in texts]).reshape(-1, 2)
+    yield from decide(run)

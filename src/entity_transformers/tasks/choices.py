@@ -20,15 +20,19 @@ from dataclasses import replace
 import numpy as np
 from tokenizers import Tokenizer
 
+from entity_transformers.artifacts import RECORD, read_json, write_json
 from entity_transformers.corpus.alignment import spelled_out
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.splitting import split_annotated
 from entity_transformers.corpus.tasks import Example
+from entity_transformers.corpus.tasks.example import load_examples, thin_out
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive
-from entity_transformers.harness.scoring import Pair
+from entity_transformers.harness.scoring import Pair, score_pairs
+from entity_transformers.provenance import digest, file_digest
 from entity_transformers.resolve.base import resolve
 from entity_transformers.resolve.names import Names
-from entity_transformers.step import Rows
+from entity_transformers.step import Rows, Run
+from entity_transformers.study.plan import Plan
 
 PARTIAL, REFERS = "partial", "refers"
 GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -38,6 +42,40 @@ GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """By task, the groups that it is also judged in."""
 _RESOLVER = Names(causal=True, pronouns=True)
 _POSSESSIVE = re.compile(r"['’]s\b")
+
+
+def decide(run: Run) -> Rows:
+    """What step choices does; scores that were found before are read from ``run.work``."""
+    section = run.section
+    loaded = load_examples(run.home("examples") / "examples.jsonl", section.tasks)
+    for task, every in loaded.items():
+        known = [one for one in every if one.split == "test" and one.label is not None]
+        own = thin_out(known, (section.examples or {}).get(task))
+        partial = _score(run, own, PARTIAL)
+        yield from judge(task, own, partial, scoring=PARTIAL)
+        if task in section.told:
+            numbers, texts = tell_each(own, run.seed or 0)
+            scores = {"nothing": partial[numbers]}
+            scores |= {told: _score(run, one, PARTIAL) for told, one in texts.items()}
+            for told, nats in scores.items():
+                yield from judge(task, [own[i] for i in numbers], nats, scoring=PARTIAL, told=told)
+        if task in section.refers:
+            yield from judge(task, own, _score(run, own, REFERS), scoring=REFERS)
+
+
+def _score(run: Run, examples: Sequence[Example], scoring: str) -> np.ndarray:
+    """The log-probabilities of both options of examples [N, 2], kept in a file of ``work``."""
+    texts = [text for example in examples for text in ask(example, scoring)]
+    unique = list(dict.fromkeys(texts))  # with its candidate, WinoBias has each sentence twice
+    code = Plan(run.params).describe(run.step, run.model, values=False)
+    key = digest(code, file_digest(run.home("lm") / RECORD), run.model, repr(unique))
+    done = run.work / f"{key}.json"
+    if not done.is_file():
+        how = {"window": run.entry.lm.window, "batch": run.section.batch}
+        scores = score_pairs(run.trained, encode(unique, run.tokenizer), **how)
+        write_json(done, {"nats": [nats for nats, _ in scores]})
+    found = dict(zip(unique, read_json(done)["nats"], strict=True))
+    return np.array([found[text] for text in texts]).reshape(-1, 2)
 
 
 def ask(example: Example, scoring: str) -> list[tuple[str, str]]:
