@@ -29,8 +29,8 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "mentions": [
         ({"choose": "test"}, "choose and report are both test"),
         ({"report": "validation"}, "validation"),
-        ({"caches": [64, 16]}, "caches .* expected different ones, smallest first"),
-        ({"caches": [16, 16]}, "caches .* expected different ones, smallest first"),
+        ({"caches": [64, 16]}, "caches: .* expected different ones, smallest first"),
+        ({"caches": [16, 16]}, "caches: .* expected different ones, smallest first"),
         ({"labels": "shuffled"}, "'shuffled', expected gold or resolver:NAME"),
         ({"labels": "lagged-resolver:names"}, "expected gold or resolver:NAME"),
         ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
