@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic import Field
-
-from entity_transformers.corpus.document import SPLITS, Split
+from entity_transformers.corpus.document import SPLITS
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Section, Size
+from entity_transformers.study.sections import Section, Size, Splits
 
 if TYPE_CHECKING:
     from entity_transformers.models.pretrained import Layered
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 class EmbeddingsParams(Section):
     """Word and mention representations (section 4.1)."""
 
-    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    splits: Splits
     """splits whose mentions are compared"""
     ner_context: Literal["word", "sentence", "document"]
     """text around a word when its NER vector is made; word: none, the paper"""

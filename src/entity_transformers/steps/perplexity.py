@@ -1,18 +1,13 @@
 """Step perplexity (section 5, table 2): nats per token, entities on, off and shuffled."""
 
-from typing import Annotated
-
-from pydantic import Field
-
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section, Size
+from entity_transformers.study.sections import PositiveInt, Section, Size, Splits
 
 
 class PerplexityParams(Section):
     """Perplexity on the corpus and on LAMBADA (tables 2 and 3)."""
 
-    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    splits: Splits
     """splits to score; one without documents is an error"""
     stride: PositiveInt
     """tokens scored by one forward pass, at most lm.window; the rest is context"""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Ascending, Integer, Section
+from entity_transformers.study.sections import Ascending, Integer, Section, Splits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +22,7 @@ class PositionsParams(Section):
 
     bounds: Annotated[tuple[Annotated[Integer, Field(ge=0)], ...], Ascending, Field(min_length=2)]
     """tokens before the first one of each stretch"""
-    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    splits: Splits
     """splits to score"""
 
 

@@ -1,12 +1,9 @@
 """Step probe (section 6): which attention heads point from a mention to its antecedent."""
 
 from collections.abc import Iterator
-from typing import Annotated
-
-from pydantic import Field
 
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import ChoosingSection, Size
+from entity_transformers.study.sections import ChoosingSection, Groups, Size
 
 
 class ProbeParams(ChoosingSection):
@@ -14,7 +11,7 @@ class ProbeParams(ChoosingSection):
     best one is chosen.
     """
 
-    groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+    groups: Groups
     """name of a group: Penn Treebank tags of its head words"""
     batch: Size
     """documents of one forward pass"""

@@ -2,19 +2,14 @@
 token hidden in its turn.
 """
 
-from typing import Annotated
-
-from pydantic import Field
-
-from entity_transformers.corpus.document import Split
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section, Size
+from entity_transformers.study.sections import PositiveInt, Section, Size, Splits
 
 
 class PseudoPerplexityParams(Section):
     """Pseudo-perplexity of masked language models (Salazar et al., 2020)."""
 
-    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    splits: Splits
     """splits to score; one without documents is an error"""
     documents: PositiveInt | None
     """first documents of each split that are scored, since each token takes a forward pass over its

@@ -1,17 +1,15 @@
 """Step similarity (section 5, table 4): cosine similarity of mentions and entities."""
 
-from typing import Annotated
-
-from pydantic import Field, StrictBool
+from pydantic import StrictBool
 
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.sections import Section
+from entity_transformers.study.sections import Groups, Section
 
 
 class SimilarityParams(Section):
     """Cosine similarity of mentions (table 4)."""
 
-    groups: Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+    groups: Groups
     """name of a group: its Penn Treebank tags"""
     across: StrictBool
     """rows of step report on the same words in the model under test and the baseline (CKA)"""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from entity_transformers.artifacts import RECORD, read_json, write_json
-from entity_transformers.corpus.document import Split
 from entity_transformers.provenance import digest, file_digest
 from entity_transformers.step import MODEL, TOKENS, Row, Rows, Run, step
-from entity_transformers.study.sections import PositiveInt, Section, Size
+from entity_transformers.study.sections import PositiveInt, Section, Size, Splits
 
 if TYPE_CHECKING:
     from entity_transformers.corpus.alignment import AlignedCorpus
@@ -38,7 +37,7 @@ class MemoryParams(Section):
     windows.
     """
 
-    splits: Annotated[tuple[Split, ...], Field(min_length=1)]
+    splits: Splits
     """splits to score, as one"""
     tokens: PositiveInt | None
     """of each document, from its middle where 1,000 are left on either side; null: all"""

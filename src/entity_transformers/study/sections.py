@@ -48,6 +48,9 @@ Fraction = Annotated[Number, Field(ge=0, le=1)]
 NonNegative = Annotated[Number, Field(ge=0)]
 Positive = Annotated[Number, Field(gt=0)]
 Rate = Annotated[Number, Field(ge=0, lt=1)]
+Splits = Annotated[tuple[Split, ...], Field(min_length=1)]
+Groups = Annotated[dict[str, tuple[str, ...]], Field(min_length=1)]
+"""Penn Treebank tags by the name of their group."""
 
 
 class Section(BaseModel):
