@@ -213,6 +213,8 @@ class BertParams(MaskedParams):
     """of the tokens to be predicted, how many the mask stands for"""
     random_share: Fraction = 0.1
     """and how many a random token; the others are left as they are"""
+    whole_words: bool = False
+    """hide whole words, as BERT's authors did later, in place of single tokens"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
