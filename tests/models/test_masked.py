@@ -310,3 +310,9 @@ def test_a_bert_without_entity_attention_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path, kinds.KINDS["berte"])
     with pytest.raises(ValueError, match="a model without entity attention"):
         tiny_model("berte", initial_weights=str(tmp_path))
+
+
+def test_how_much_of_the_text_is_predicted() -> None:
+    """Of a causal kind all, of BERT's and ELECTRA's what is hidden, of XLNet's one token in K."""
+    shares = {kind: tiny_entry(kind).lm.predicted_share for kind in ("gpt2", "bert", "xlnet")}
+    assert shares == {"gpt2": 1.0, "bert": 0.15, "xlnet": pytest.approx(1 / 6)}
