@@ -3,6 +3,7 @@ rates, whom a token sees, draws, the held-out loss.
 """
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from safetensors.torch import load_file
 from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
+from transformers.data.data_collator import DataCollatorForLanguageModeling
 
 from entity_transformers import EntityMemory, add_entity_attention, kinds
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel, load_model
-from entity_transformers.models.bert import choose, corrupt, see
+from entity_transformers.models.bert import choose, choose_words, corrupt, see
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import mean_objective, show_window
@@ -66,6 +68,47 @@ def test_every_place_is_chosen_as_often_as_another() -> None:
     for found, share in ((chosen, 0.15), (pairs, 3 / 20 * 2 / 19)):
         error = math.sqrt(share * (1 - share) / rows)
         assert abs(found.mean(0) - share).max() < 5 * error
+
+
+def test_whole_words_are_chosen() -> None:
+    """transformers' collator, which completes words, has nothing to complete; of each row's text no
+    more than the rate is chosen, and less by less than a word; short words are chosen as often as
+    each other.
+    """
+    generator = np.random.default_rng(2)
+    rows, width = 4000, 40
+    words = np.sort(generator.integers(0, 16, (rows, width)), 1)
+    words[:, 20:] = np.sort(generator.integers(0, 16, (rows, 20)), 1)  # a second document
+    text = np.ones((rows, width), bool)
+    text[:, 20] = False
+    chosen = choose_words(text, words, 0.25, generator)
+    numbers = np.where(text, words + 100 * (np.arange(width) >= 20), -1)
+    completed = DataCollatorForLanguageModeling._whole_word_mask(numbers, chosen)
+    assert np.array_equal(completed, chosen)
+    wanted, longest = round(0.25 * (width - 1)), 5
+    assert chosen.sum(1).max() == wanted
+    assert chosen[:, :20].sum(1).min() == 0
+    assert (wanted - chosen.sum(1) < longest).mean() > 0.999
+    single = np.tile(np.arange(width), (rows, 1))
+    found = choose_words(text, single, 0.25, generator)
+    assert (found.sum(1) == wanted).all()
+    share = wanted / (width - 1)
+    error = math.sqrt(share * (1 - share) / rows)
+    assert abs(np.delete(found.mean(0), 20) - share).max() < 5 * error
+
+
+def test_a_model_hides_whole_words_where_it_is_told() -> None:
+    entry = tiny_entry("bert", whole_words=True, mask_rate=0.5, mask_share=1.0, random_share=0.0)
+    corpus = tiny_corpus()
+    corpus = replace(corpus, words=corpus.words // 2)  # words of two tokens
+    window = WindowPlan(corpus, streams=2, window=WINDOW, windows=3, seed=2)[0]
+    shown = tiny_model("bert").draw(window, entry.lm, np.random.default_rng(0))
+    hidden = shown.targets != IGNORED
+    assert hidden.any()
+    same = (window.words[:, 1:] == window.words[:, :-1]) & ~window.begins[:, 1:]
+    same &= ~window.begins[:, :-1]
+    assert same.any()
+    assert (hidden[:, 1:] == hidden[:, :-1])[same].all()
 
 
 def test_what_stands_in_the_place_of_chosen_tokens() -> None:
@@ -266,3 +309,9 @@ def test_a_bert_without_entity_attention_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path, kinds.KINDS["berte"])
     with pytest.raises(ValueError, match="a model without entity attention"):
         tiny_model("berte", initial_weights=str(tmp_path))
+
+
+def test_how_much_of_the_text_is_predicted() -> None:
+    """Of a causal kind all, of BERT's and ELECTRA's what is hidden, of XLNet's one token in K."""
+    shares = {kind: tiny_entry(kind).lm.predicted_share for kind in ("gpt2", "bert", "xlnet")}
+    assert shares == {"gpt2": 1.0, "bert": 0.15, "xlnet": pytest.approx(1 / 6)}

@@ -19,6 +19,7 @@ from written import write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
+from entity_transformers.encode.layers import LayerEncoder
 from entity_transformers.encode.words import begin_sequences, embed_words, embed_words_in_context
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.models.base import Batch
@@ -87,14 +88,13 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path:
 
 def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> None:
     model = PretrainedLM.load(folder).eval()
-    encoder = model.mixing(7)
+    encoder = LayerEncoder(model, 7)
     assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
-    assert model.mixing(1) is model
     tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
     with torch.no_grad():
         found, _ = encoder.encode(Batch(tokens), encoder.start(1))
         layers = model.module(tokens, output_hidden_states=True).hidden_states
-    split = model.split_layers(found[0].numpy())["vectors"]
+    split = encoder.split_layers(found[0].numpy())["vectors"]
     for place, layer in enumerate(encoder.layers):
         np.testing.assert_allclose(split[:, place], layers[layer][0].numpy(), rtol=1e-6)
 

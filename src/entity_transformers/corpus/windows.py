@@ -34,6 +34,8 @@ class Window:
     entity_ids       int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
     begins           bool [B, T]: does a document begin with the token
+    words            int64 [B, T]: the word of its document that a token is part of; -1 for the
+                     first token of a document
     starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
                      elsewhere
     ending           int64 [B, rows + 1]: the same of those whose document ends in it
@@ -49,6 +51,7 @@ class Window:
     entity_ids: np.ndarray
     positions: np.ndarray
     begins: np.ndarray
+    words: np.ndarray
     starting: np.ndarray
     ending: np.ndarray
     documents: tuple[str, ...]
@@ -132,6 +135,7 @@ class WindowPlan:
             "entity_ids": np.concatenate(entity_ids),
             "positions": np.concatenate(positions),
             "begins": begins,
+            "words": corpus.words[where].astype(np.int64),
             "starting": starting,
             "ending": ending,
         }

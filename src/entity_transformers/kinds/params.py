@@ -82,6 +82,11 @@ class LmParams(Section):
     gradient_checkpointing: StrictBool
     """recompute activations in the backward pass"""
 
+    @property
+    def predicted_share(self) -> float:
+        """How many of the tokens that training reads it predicts."""
+        return 1.0
+
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.width % self.heads:
@@ -204,6 +209,10 @@ class MaskedParams(LmParams):
     mask_rate: Annotated[Number, Field(gt=0, lt=1)] = 0.15
     """share of a window's text that is to be predicted"""
 
+    @property
+    def predicted_share(self) -> float:
+        return self.mask_rate
+
 
 class BertParams(MaskedParams):
     """BERT: what stands in the place of hidden tokens (Devlin et al., 2019, section 3.1)."""
@@ -212,6 +221,8 @@ class BertParams(MaskedParams):
     """of the tokens to be predicted, how many the mask stands for"""
     random_share: Fraction = 0.1
     """and how many a random token; the others are left as they are"""
+    whole_words: bool = False
+    """hide whole words, as BERT's authors did later, in place of single tokens"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -265,6 +276,10 @@ class XLNetParams(TransformerXLParams):
     """K: one token in K is predicted, the last of the order"""
     longest_span: Size = 5
     """tokens of the longest span that is predicted together"""
+
+    @property
+    def predicted_share(self) -> float:
+        return 1 / self.partial_prediction
 
 
 class LSTMParams(LmParams):

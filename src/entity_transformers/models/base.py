@@ -49,6 +49,21 @@ def measure_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     return torch.where(targets == IGNORED, 0.0, torch.stack(sums, -1).logsumexp(-1) - own)
 
 
+def find_blocks(model: nn.Module, count: int) -> list[nn.Module]:
+    """The model's one list of ``count`` blocks; none or several raise ValueError."""
+    lists = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.ModuleList) and len(module) == count
+    ]
+    if len(lists) != 1:
+        raise ValueError(
+            f"{type(model).__name__} has {len(lists)} lists of {count} modules, expected 1: name"
+            " its layers with blocks="
+        )
+    return list(lists[0])
+
+
 @dataclass(frozen=True)
 class Batch:
     """One window of B documents or streams side by side.
@@ -268,6 +283,18 @@ class LanguageModel(ABC):
     def heads(self) -> int:
         """Attention heads per layer."""
         raise NotImplementedError(f"{self.kind.label} has no attention heads")
+
+    @property
+    def blocks(self) -> Sequence[nn.Module]:
+        """The modules that `encode` calls one after another, each on the states that the one before
+        gave; none for kinds whose layers a tagger cannot mix.
+        """
+        return ()
+
+    def block_states(self, found: Any) -> Tensor:
+        """The hidden states [B, T, W] in what a block is given first, or in what it gives."""
+        states: Tensor = found[0] if isinstance(found, tuple | list) else found
+        return states
 
     @property
     def parts(self) -> Sequence[nn.Module]:

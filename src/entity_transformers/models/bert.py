@@ -54,7 +54,12 @@ class BERT(Pretrained):
         return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
 
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
-        chosen = choose(~window.begins, params.mask_rate, generator)
+        text, rate = ~window.begins, params.mask_rate
+        chosen = (
+            choose_words(text, window.words, rate, generator)
+            if params.whole_words
+            else choose(text, rate, generator)
+        )
         shown = corrupt(
             window.tokens,
             chosen,
@@ -135,6 +140,25 @@ def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.
     wanted = np.minimum(count, np.maximum(1, np.round(rate * count)))
     order = np.where(text, generator.random(text.shape), 2.0).argsort(1)
     return order.argsort(1) < wanted[:, None]
+
+
+def choose_words(
+    text: np.ndarray, words: np.ndarray, rate: float, generator: np.random.Generator
+) -> np.ndarray:
+    """As `choose`, but of whole words, of which tokens that follow each other have the same number
+    in ``words`` (int64 [B, T]). Words are taken in random order, as in the program of BERT's
+    authors: one that would make it more than round(rate n) tokens is left out.
+    """
+    chosen = np.zeros_like(text)
+    for row, of_row, found in zip(text, words, chosen, strict=True):
+        places = np.flatnonzero(row)
+        runs = np.split(places, np.flatnonzero(np.diff(of_row[places]) | (np.diff(places) > 1)) + 1)
+        left = max(1, round(rate * len(places)))
+        for index in generator.permutation(len(runs)):
+            if len(runs[index]) <= left:
+                found[runs[index]] = True
+                left -= len(runs[index])
+    return chosen
 
 
 def corrupt(

@@ -2,13 +2,14 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers.utils import logging as transformers_logging
 
 from entity_transformers.artifacts import (
@@ -20,7 +21,7 @@ from entity_transformers.artifacts import (
     read_record,
 )
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import LanguageModel, find_blocks
 
 TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 INDEX = "model.safetensors.index.json"
@@ -111,6 +112,11 @@ class Pretrained(LanguageModel):
             (enable or self.module.gradient_checkpointing_enable)()
         else:
             super().checkpoint_activations()
+
+    @property
+    def blocks(self) -> Sequence[nn.Module]:
+        base = self.module.base_model
+        return find_blocks(base, base.config.get_text_config(decoder=True).num_hidden_layers)
 
 
 def _find_longer(folder: Path, config: Any) -> Any:

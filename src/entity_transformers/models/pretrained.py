@@ -6,11 +6,9 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from copy import copy
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
-import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
@@ -31,11 +29,8 @@ STORED = {"F32": "float32", "BF16": "bfloat16"}
 """How safetensors calls the precisions of a study."""
 
 
-class Layered(Pretrained):
-    """One whose layers a tagger may mix. Hidden states are float32, whatever its weights are."""
-
-    layers: tuple[int, ...] = ()
-    """The layers whose hidden states `encode` gives side by side; none: the last alone."""
+class TakenOver(Pretrained):
+    """A model that others have trained. Hidden states are float32, whatever its weights are."""
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
@@ -47,43 +42,24 @@ class Layered(Pretrained):
         with opened(folder):
             return cls(cls.of.from_pretrained(folder, dtype=dtype, **TRUSTED))
 
-    def show_layers(self, batch: Batch, **more: Any) -> Tensor:
-        """Hidden states [B, T, W] of a window, or [B, T, layers W]; ``more``: other inputs."""
-        inputs: dict[str, Any] = {"input_ids": batch.tokens, **more}
+    def read_states(self, batch: Batch, **more: Any) -> Tensor:
+        """Final hidden states [B, T, W] of a window; ``more``: other inputs of the module."""
         if batch.positions is not None:
-            inputs["position_ids"] = batch.positions
+            more["position_ids"] = batch.positions
         if self.can("causal"):
-            inputs["use_cache"] = False
-        found = self.module.base_model(output_hidden_states=bool(self.layers), **inputs)
-        if not self.layers:
-            return found.last_hidden_state.float()
-        return torch.cat([found.hidden_states[layer] for layer in self.layers], -1).float()
-
-    def mixing(self, count: int) -> Any:
-        """The model that gives ``count`` evenly spaced layers, embeddings and last among them."""
-        if count == 1:
-            return self
-        made = copy(self)
-        last = self.module.config.num_hidden_layers
-        made.layers = tuple(sorted({round(at) for at in np.linspace(0, last, count)}))
-        made.width = self.width * len(made.layers)
-        return made
-
-    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
-        """``vectors`` [N, layers, W], which a tagger mixes, or [N, W] of one layer."""
-        if vectors.shape[1] == self.width:
-            return {"vectors": vectors}
-        return {"vectors": vectors.reshape(len(vectors), -1, self.width)}
+            more["use_cache"] = False
+        inputs = {"input_ids": batch.tokens, **more}
+        return self.module.base_model(**inputs).last_hidden_state.float()
 
 
-class PretrainedLM(Layered, Wrapped):
+class PretrainedLM(TakenOver, Wrapped):
     """A causal model of transformers."""
 
     kind = KINDS["pretrained"]
     of = AutoModelForCausalLM
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return self.show_layers(batch), state
+        return self.read_states(batch), state
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         named = self.module.base_model.named_modules()
@@ -94,7 +70,7 @@ class PretrainedLM(Layered, Wrapped):
         return self.module.config.num_attention_heads
 
 
-class PretrainedEncoder(Layered):
+class PretrainedEncoder(TakenOver):
     """An encoder of the BERT family, which reads the text in its own tokens."""
 
     kind = KINDS["pretrained-encoder"]
@@ -103,10 +79,10 @@ class PretrainedEncoder(Layered):
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         valid = batch.valid
         mask = None if valid is None else valid.long()
-        return self.show_layers(batch, attention_mask=mask), state
+        return self.read_states(batch, attention_mask=mask), state
 
 
-Model = TypeVar("Model", bound=Layered)
+Model = TypeVar("Model", bound=TakenOver)
 
 
 def train(run: Run) -> list[Row]:
@@ -114,7 +90,7 @@ def train(run: Run) -> list[Row]:
     learn nothing.
     """
     started = time.time()
-    model = take_over(run, cast(type[Layered], find_class(run.entry.kind)))
+    model = take_over(run, cast(type[TakenOver], find_class(run.entry.kind)))
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
     numbers = {
         "parameters": model.count_parameters(),

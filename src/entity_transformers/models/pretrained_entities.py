@@ -84,9 +84,9 @@ class PretrainedE(pretrained.PretrainedLM):
             inputs = {"input_ids": None, "inputs_embeds": below}
         with self.mixed():
             if batch.entity_ids is None or not self.reads:
-                return self.show_layers(batch, **inputs), state
+                return self.read_states(batch, **inputs), state
             inputs |= {"entity_ids": batch.entity_ids, "memory": state}
-            hidden = self.show_layers(batch, **inputs)
+            hidden = self.read_states(batch, **inputs)
         labels, new = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
         return hidden, state.write(labels, new, self.memory_write).detach()
 

@@ -89,6 +89,9 @@ class TransformerXL(Pretrained):
     def parts(self) -> Sequence[nn.Module]:
         return self.module.transformer.layer
 
+    def block_states(self, found: Any) -> Tensor:
+        return super().block_states(found).transpose(0, 1)  # they are [T, B, W]
+
     def start(self, rows: int, entities: int = 0) -> SegmentMemory:
         layers, device = self.module.config.n_layer, self.device
         hidden = torch.zeros(rows, layers, self.memory_tokens, self.width, device=device)

@@ -59,6 +59,13 @@ def count_tokens(results: Results, model: ModelEntry) -> Statistic:
     return summarise(tokens + before.get(seed, 0) for seed, tokens in seen.items())
 
 
+def count_predictions(results: Results, model: ModelEntry) -> Statistic:
+    """How many of these tokens it predicted; of what predicts none, nothing."""
+    share = getattr(model.lm, "predicted_share", None)
+    seen = count_tokens(results, model)
+    return summarise([]) if share is None or seen.mean is None else summarise([seen.mean * share])
+
+
 def count_seconds(results: Results, model: ModelEntry) -> Statistic:
     """Seconds of its training steps, the median of one times their number, without validations; of
     what has no steps (static vectors) all seconds. Those of the weights that it started from are

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import perplexity, vectors
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
-from entity_transformers.report.frame import at
+from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import (
     Estimate,
     compare,
@@ -25,13 +25,19 @@ from entity_transformers.report.intervals import (
     name_difference,
     share_number,
 )
-from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
+from entity_transformers.report.lm import (
+    count_predictions,
+    count_seconds,
+    count_tokens,
+    list_systems,
+)
 from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
 from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
 
 SPLIT, OFF = "test", "off"
 PARAMETERS = at("lm", "parameters")
+MIXED = replace(vectors.F1, about=vectors.F1.about | {("reading", "mixed")})
 
 
 def measure_apart(results: Results, model: ModelEntry) -> Statistic:
@@ -68,11 +74,11 @@ def read_bits(results: Results, model: ModelEntry) -> Number:
     return replace(found.scale(factor), value=bits).number(signed=False)
 
 
-def read_f1(results: Results, model: ModelEntry) -> Number:
+def read_f1(results: Results, model: ModelEntry, key: Key = vectors.F1) -> Number:
     """Strict span F1 of the spans of all seeds' taggers, a fraction, with such an interval."""
-    found = describe(results, (model, vectors.F1))
+    found = describe(results, (model, key))
     if found is None or found.interval is None:
-        mean = vectors.average(results, model, vectors.F1).mean
+        mean = vectors.average(results, model, key).mean
         return Number(mean, 1, percent=True)
     low, high = found.interval
     return Number(found.value, 1, low=max(0.0, low), high=min(1.0, high), percent=True)
@@ -132,6 +138,7 @@ def build_overview(results: Results) -> Table:
         "Parameters": lambda model: show(results.statistic(model, PARAMETERS), 0),
         f"of {other}'s": share,
         "Tokens seen": lambda model: show(count_tokens(results, model), 0),
+        "Predicted": lambda model: show(count_predictions(results, model), 0),
         "Seconds": lambda model: show(count_seconds(results, model), 0),
         "PPL per word": lambda model: read_words(results, model),
         "Bits per byte": lambda model: read_bits(results, model),
@@ -141,6 +148,7 @@ def build_overview(results: Results) -> Table:
         "LAMBADA nats": lambda model: show(results.statistic(model, nats, math.log), 2),
         "Mentions apart": lambda model: show(measure_apart(results, model), 3),
         "NER F1": lambda model: read_f1(results, model),
+        "layers mixed": lambda model: read_f1(results, model, MIXED),
     }
     return leave_out_empty(
         Table(
@@ -154,7 +162,10 @@ def build_overview(results: Results) -> Table:
                 " LAMBADA over passages) and seeds; ±: standard deviation over seeds. With a cache:"
                 " the largest of table cache. Mentions apart: cosine between mentions of one entity"
                 " minus that between entities (in context, mean removed). Seconds: of the training"
-                " steps alone, and of the weights that a system started from."
+                " steps alone, and of the weights that a system started from. Predicted: how many"
+                " of the tokens seen training asks for; ELECTRA's discriminator judges all of them."
+                " Layers mixed: F1 of a tagger that reads a learnt mix of all layers, where NER F1"
+                " is of the last one (ELMo's tagger always reads a mix)."
             ),
         )
     )

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.step import DOCUMENTS, MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import Section, Size, Splits
-
-if TYPE_CHECKING:
-    from entity_transformers.models.pretrained import Layered
 
 
 class EmbeddingsParams(Section):
@@ -21,6 +18,8 @@ class EmbeddingsParams(Section):
     """splits whose mentions are compared"""
     ner_context: Literal["word", "sentence", "document"]
     """text around a word when its NER vector is made; word: none, the paper"""
+    ner_layers: Literal["last", "all"]
+    """all: a tagger also reads a learnt mix of a transformer's layers, as one reads ELMo's"""
     batch: Size
     """words, sentences or documents of one forward pass"""
 
@@ -88,22 +87,26 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
         return words_of, lambda texts, aligned: static.embed_mentions(
             vectors, texts, aligned, groups
         )
+    from entity_transformers.encode.layers import LayerEncoder
     from entity_transformers.encode.mentions import embed_mentions
     from entity_transformers.encode.words import PART, embed_splits
 
     how = {"window": run.entry.lm.window, "batch": run.section.batch}
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
     context = run.section.ner_context
+    layers = len(run.trained.blocks) + 1 if run.section.ner_layers == "all" else 1
     if run.entry.can({"pretrained", "layers"}):
-        encoder = cast("Layered", run.trained).mixing(run.entry.lm.mixed_layers)
+        layers = run.entry.lm.mixed_layers
         context = run.entry.lm.ner_context or context
+    if layers > 1:
+        encoder = LayerEncoder(reader, layers)
 
     def with_layers(filled: Any) -> Any:
         for part in embed_splits(
             encoder, filled, run.tokenizer, context=context, tokens=PART, **how
         ):
-            layers = run.trained.split_layers(part["vectors"]) if "vectors" in part else {}
-            yield part | layers
+            split = encoder.split_layers(part["vectors"]) if "vectors" in part else {}
+            yield part | split
 
     return with_layers, lambda texts, aligned: embed_mentions(
         reader, texts, aligned, run.tokenizer, groups, **how

@@ -58,58 +58,34 @@ class NerParams(Section):
 )
 def ner(run: Run) -> Rows:
     """Scores on dev and test, by span and by tag, over all types (``average``), by type (``label``)
-    and by B- and I- row; and the spans of each document.
+    and by B- and I- row; and the spans of each document. Where the vectors have layers, the tagger
+    reads the last one, and a second one a learnt mix of all (``reading`` mixed).
     """
-    import numpy as np
-
     from entity_transformers import runtime
     from entity_transformers.artifacts import read_arrays, write_csv
     from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
-    from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags
-    from entity_transformers.tasks.ner.training import predict, train_tagger
+    from entity_transformers.tasks.ner.training import list_scores, train_tagger
 
     assert run.seed is not None
-    device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
     arrays, _ = read_arrays(run.home("embeddings") / "words.safetensors")
     labels = list_labels(run.documents("train"))
     train, dev, test = (
         build_sentences(run.documents(split), arrays[split], labels) for split in ("train", *SCORED)
     )
-    trained = None
-    if len(train):
-        how = {"seed": run.seed, "later": arrays.get("later"), "device": device}
-        trained = train_tagger(train, dev, arrays["vectors"], run.section, **how)
-    else:
+    if not len(train):
         log.warning("no sentence of train has named entities: every score will be of 0 spans")
-    history = [] if trained is None else trained.history
-    write_csv(run.folder / "curve.csv", history, HISTORY)
-    yield {"measure": "epochs", "value": len(history)}
-    yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}
-    yield {"measure": "sentences", "value": len(train), "split": "train"}
-    yield {"measure": "sentences_left_out", "value": train.left_out, "split": "train"}
-    mix = trained.tagger.mix if trained else None
-    if mix is not None:
-        yield {"measure": "layers_gamma", "value": mix.gamma.item()}
-        for layer, weight in enumerate(mix.weights.detach().tolist()):
-            yield {"measure": "layer_weight", "value": weight, "layer": layer}
-    runtime.start("cpu", run.params.run.threads, run.seed)
-    for split, gold in zip(SCORED, (dev, test), strict=True):
-        guess = (
-            predict(trained.tagger, gold, batch=run.section.batch)
-            if trained
-            else np.zeros_like(gold.tags)
-        )
-        yield {"measure": "sentences_left_out", "value": gold.left_out, "split": split}
-        for level, scores in (("span", score_spans(gold, guess)), ("tag", score_tags(gold, guess))):
-            for part, found in scores.items():
-                for name, one in found.items():
-                    about = {"split": split, part: name, "count": one.support}
-                    for measure in ("precision", "recall", "f1", "predicted"):
-                        value = getattr(one, measure)
-                        yield {"measure": f"{level}_{measure}", "value": value, **about}
-        yield {"measure": "words", "value": len(gold.tags), "split": split}
-        yield {"measure": "sentences", "value": len(gold), "split": split}
-        counts = zip(gold.documents, count_spans(gold, guess).tolist(), strict=True)
-        for document, numbers in counts:
-            for measure, value in zip(("correct", "predicted", "gold"), numbers, strict=True):
-                yield {"measure": measure, "value": value, "split": split, "unit": document}
+    readings = {"": arrays["vectors"]}
+    if readings[""].ndim == 3 and not run.entry.can({"layers"}):
+        readings = {"": arrays["vectors"][:, -1].copy(), "mixed": arrays["vectors"]}
+    for reading, vectors in readings.items():
+        device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
+        trained = None
+        if len(train):
+            how = {"seed": run.seed, "later": arrays.get("later"), "device": device}
+            trained = train_tagger(train, dev, vectors, run.section, **how)
+        if not reading:
+            write_csv(run.folder / "curve.csv", trained.history if trained else [], HISTORY)
+        runtime.start("cpu", run.params.run.threads, run.seed)
+        scored = dict(zip(SCORED, (dev, test), strict=True))
+        for row in list_scores(trained, train, scored, run.section.batch):
+            yield {**row, "reading": reading} if reading else row

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 
 from entity_transformers.artifacts import read_json, write_json
+from entity_transformers.models.base import find_blocks
 from entity_transformers.models.folders import TRUSTED, opened
 from entity_transformers.models.gpt2e.generation import INPUTS, EntityGeneration, with_entities
 from entity_transformers.models.gpt2e.memory import Entities, check_length, find_entities
@@ -227,21 +228,6 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
         if isinstance(module, PreTrainedModel):
             module.register_forward_pre_hook(hooks.find, with_kwargs=True)
             module.register_forward_hook(hooks.check, with_kwargs=True)
-
-
-def find_blocks(model: nn.Module, count: int) -> list[nn.Module]:
-    """The model's one list of ``count`` blocks; none or several raise ValueError."""
-    lists = [
-        module
-        for module in model.modules()
-        if isinstance(module, nn.ModuleList) and len(module) == count
-    ]
-    if len(lists) != 1:
-        raise ValueError(
-            f"{type(model).__name__} has {len(lists)} lists of {count} modules, expected 1: name"
-            " its layers with blocks="
-        )
-    return list(lists[0])
 
 
 def count_positions(model: PreTrainedModel) -> int | None:

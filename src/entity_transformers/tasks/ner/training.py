@@ -4,7 +4,7 @@ of like length.
 
 import copy
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 from entity_transformers.encode.reader import gather, lay_out
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
-from entity_transformers.tasks.ner.scoring import span_f1
+from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags, span_f1
 from entity_transformers.tasks.ner.tagger import Tagger
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,43 @@ def train_tagger(
                 break
     tagger.load_state_dict(best)
     return Training(tagger.cpu().eval(), history, best_epoch)
+
+
+def list_scores(
+    trained: Training | None,
+    train: TaggedSentences,
+    scored: Mapping[str, TaggedSentences],
+    batch: int,
+) -> Iterator[dict[str, Any]]:
+    """The rows of step ner for a training, None where there was nothing to train on."""
+    yield {"measure": "epochs", "value": len(trained.history) if trained else 0}
+    yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}
+    yield {"measure": "sentences", "value": len(train), "split": "train"}
+    yield {"measure": "sentences_left_out", "value": train.left_out, "split": "train"}
+    mix = trained.tagger.mix if trained else None
+    if mix is not None:
+        yield {"measure": "layers_gamma", "value": mix.gamma.item()}
+        for layer, weight in enumerate(mix.weights.detach().tolist()):
+            yield {"measure": "layer_weight", "value": weight, "layer": layer}
+    for split, gold in scored.items():
+        guess = np.zeros_like(gold.tags)
+        if trained:
+            guess = predict(trained.tagger, gold, batch=batch)
+        yield {"measure": "sentences_left_out", "value": gold.left_out, "split": split}
+        levels = {"span": score_spans(gold, guess), "tag": score_tags(gold, guess)}
+        for level, scores in levels.items():
+            for part, found in scores.items():
+                for name, one in found.items():
+                    about = {"split": split, part: name, "count": one.support}
+                    for measure in ("precision", "recall", "f1", "predicted"):
+                        value = getattr(one, measure)
+                        yield {"measure": f"{level}_{measure}", "value": value, **about}
+        yield {"measure": "words", "value": len(gold.tags), "split": split}
+        yield {"measure": "sentences", "value": len(gold), "split": split}
+        counts = zip(gold.documents, count_spans(gold, guess).tolist(), strict=True)
+        for document, numbers in counts:
+            for measure, value in zip(("correct", "predicted", "gold"), numbers, strict=True):
+                yield {"measure": measure, "value": value, "split": split, "unit": document}
 
 
 def train_epoch(
