@@ -110,6 +110,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
         ("elmo", {"hidden": 16}, "hidden 16 is projected to width 16, which must be small"),
         ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
         ("lstm", {"input_dropout": 0.4}, "input_dropout 0.4 falls where dropout 0.1 does: set one"),
+        ("lstm", {"residual": True, "hidden": 24}, "residual needs layers of one width"),
         ("lstm", {"layers": 1, "hidden": 24}, "hidden 24 is of all layers but the last, and"),
         ("lstm", {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2}, "hidden_dropout 0.2 falls"),
     )),
