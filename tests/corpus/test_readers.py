@@ -5,8 +5,6 @@ read.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,8 +12,7 @@ import pytest
 from conll_files import conll, write
 from refused import refused
 
-from entity_transformers.corpus import readers
-from entity_transformers.corpus.document import LONGEST_WORD, SPLITS, CorpusError
+from entity_transformers.corpus.document import LONGEST_WORD, CorpusError
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
@@ -44,8 +41,6 @@ HOLD: dict[str, tuple[str, str, str]] = {
     ),
 }
 """By format a file with a word that is too long, and what is said of it."""
-OWN = {"booknlp", "brat", "clusters", "conllu", "jsonl"}
-"""Formats that a user brings."""
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
 
@@ -255,35 +250,6 @@ def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
         detect_format(write(tmp_path / "a.csv", "x,y"))
     with refused("no such file or folder"):
         detect_format(tmp_path / "none")
-
-
-def test_the_formats_of_a_study_and_what_they_have() -> None:
-    pinned = {"litbank", "ontogum", "ontonotes", "text"}
-    assert {*readers.names()} == OWN | pinned | {"sample"}
-    assert set(readers.registry()) == {*readers.names(), "lambada"}
-    assert {name for name in readers.registry() if "test2" in readers.find_reader(name).splits} == {
-        "jsonl",
-        "ontogum",
-    }
-    assert {name for name, found in readers.registry().items() if found.needs_path} == OWN
-    for reader in readers.registry().values():
-        assert set(reader.splits) <= set(SPLITS)
-        assert list(reader.splits) == [split for split in SPLITS if split in reader.splits]
-    with refused(r"format 'conll', expected one of "):
-        readers.find_reader("conll")
-
-
-def test_asking_for_the_formats_loads_nothing_large() -> None:
-    """params.yaml is checked against them wherever it is read, in the Snakefile too."""
-    heavy = "torch pyarrow numpy transformers tokenizers scipy huggingface_hub requests pooch tqdm"
-    script = (
-        "import sys; from entity_transformers.corpus import readers; readers.names();"
-        f" print(sorted(set({heavy.split()}) & set(sys.modules)))"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=280
-    )
-    assert found.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("format", HOLD)

@@ -1,7 +1,5 @@
 """Entries of models: what each key gives; a wrong one is named with place, value, expectation."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -177,16 +175,3 @@ def test_no_other_key_decides_an_entry() -> None:
     assert resolve_entry(models, lm={"layers": 5}) != before
     kinds = {"gpt2e": PARAMS.kinds["gpt2e"] | {"entity_values": "both"}}
     assert resolve_entry(models, of_kind=kinds) != before
-
-
-LIGHT = f"""
-import pathlib, sys
-from entity_transformers.study.params import load
-assert load(pathlib.Path({str(SAMPLE)!r})).model("gpt2e").lm.layers
-print({{"torch", "transformers", "numpy", "entity_transformers.models"}} & sys.modules.keys())
-"""
-
-
-def test_reading_params_and_entries_imports_neither_torch_nor_numpy() -> None:
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True)
-    assert done.stdout == "set()\n", done.stderr

@@ -1,14 +1,11 @@
 """The panel of a run: what it knows of the jobs, what it says where there is no terminal."""
 
 import os
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from checkout import ROOT, run
 from rich.console import Console
-from snakemake_interface_logger_plugins.common import LogEvent
 
 PLUGIN = ROOT / "workflow/logger"
 RULES = """\
@@ -55,30 +52,6 @@ def test_without_a_terminal_a_line_says_that_a_job_begins_and_one_that_it_ended(
     assert [line.split("  ")[0] for line in ended] == [f"{i} of 5" for i in range(1, 6)]
     assert lines[0].startswith("begins  train-lm")
     assert (tmp_path / "logs/gpt2/1.log").read_text() == "noise\n"
-
-
-def test_without_a_terminal_a_running_job_is_told_every_minute(
-    panel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A minute of a twentieth of a second."""
-    monkeypatch.setattr(panel, "MINUTE", 0.05)
-    (tmp_path / "a.log").write_text("step 1/9  loss 5\n")
-    handler = panel.LogHandler(None, None)
-    handler.emit(SimpleNamespace(event=LogEvent.RUN_INFO, stats={"total": 1}))
-    handler.emit(
-        SimpleNamespace(
-            event=LogEvent.JOB_INFO, rule_name="train_lm", wildcards={"model": "gpt2"}, jobid=1,
-            log=[tmp_path / "a.log"],
-        )
-    )  # fmt: skip
-    time.sleep(0.5)
-    handler.close()
-    first, *told = capsys.readouterr().err.splitlines()
-    assert first == "begins  train-lm gpt2"
-    assert 1 <= len(told) <= 10
-    assert set(told) <= {f"running  train-lm gpt2  (0:00:0{i})  step 1/9  loss 5" for i in (0, 1)}
-    time.sleep(0.2)
-    assert capsys.readouterr().err == ""
 
 
 def test_a_job_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
