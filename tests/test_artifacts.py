@@ -1,6 +1,4 @@
-"""Files appear whole or not at all, equal content gives equal bytes, and no NaN reaches a metrics
-file.
-"""
+"""Files are whole or not there, equal content gives equal bytes, no NaN reaches a metrics file."""
 
 from __future__ import annotations
 

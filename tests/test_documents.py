@@ -1,6 +1,4 @@
-"""The documents: links lead somewhere, commands and files that are named exist, diffs were made,
-and notebooks print what they show.
-"""
+"""The documents: links, commands, files and diffs are there, notebooks print what they show."""
 
 from __future__ import annotations
 
@@ -79,9 +77,7 @@ def round_all(text: str, digits: int) -> set[float]:
 
 @pytest.mark.parametrize("name", ["README.md", "docs/findings.md"])
 def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> None:
-    """All with three digits or more after the point, but those of studies that are removed or lie
-    in commit 6460284b.
-    """
+    """With three digits or more after the point, but those of studies that are removed."""
     page = ROOT / name
     checked = 0
     for section in re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE):

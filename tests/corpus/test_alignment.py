@@ -1,6 +1,4 @@
-"""Tokens carry their word's entity: against decoding, spaCy's alignment and the paper's own example
-(table 1).
-"""
+"""Tokens carry their word's entity: against decoding, spaCy's alignment and the paper's table 1."""
 
 from __future__ import annotations
 

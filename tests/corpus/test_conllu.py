@@ -1,6 +1,4 @@
-"""CoNLL-U with coreference: the public cases, mentions written by another method than they are read
-by, GUM's own files in three notations, and what is refused.
-"""
+"""CoNLL-U with coreference: public cases, another method than the reader's, GUM, bad input."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ Nodes = list[tuple[int, list[int]]]
 
 @st.composite
 def draw_mentions(draw: st.DrawFn) -> tuple[list[bool], Nodes]:
-    """Nodes, true for a word, and mentions: an entity and the nodes of one. Two of an entity cross
-    only if one is marked as a piece, and only one of an entity has several pieces.
-    """
+    """Which nodes are words; entity and nodes of mentions that a file can tell apart."""
     words = [True, *draw(st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=9))]
     mentions: Nodes = []
     for entity in range(draw(st.integers(1, 3))):
@@ -164,9 +160,7 @@ def test_mentions_that_were_written_from_sets_of_nodes_are_read(
 
 
 def pair_backwards(cells: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Spans and entities of the cells of words: each closing bracket takes the nearest opening one
-    of its entity before it, by looking back through all of them.
-    """
+    """By looking back through all brackets: each takes the nearest open one of its entity."""
     left: list[tuple[int, str]] = []
     for word, cell in enumerate(cells):
         for text in re.findall(r"\([^()]+\)?|[^()]+\)", cell):
@@ -226,9 +220,7 @@ TWO = (
 
 
 def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
-    """What global.Entity says holds for the rest of the file; XPOS where it has the Treebank's
-    tags, else what stands for UPOS.
-    """
+    """global.Entity holds for the rest of the file; tags are XPOS, or what UPOS stands for."""
     write(tmp_path / "ud" / "x-ud-dev.conllu", TWO)
     write(tmp_path / "ud" / "train" / "b.conllu.gz", conllu([("1", "a", "_")] * 2, ""))
     documents = list(read_corpus("conllu", tmp_path / "ud"))

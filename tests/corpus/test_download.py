@@ -1,6 +1,4 @@
-"""Where a data set is looked for: a path, an archive, this machine's folder of data sets, a server
-on the loopback, the hub; and that the folder never changes which bytes are read.
-"""
+"""Where a data set is looked for: a path, an archive, this machine's folder, a server, the hub."""
 
 from __future__ import annotations
 
@@ -172,9 +170,7 @@ def pinned(files: dict[str, bytes]) -> Source:
 
 @pytest.fixture
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of data sets. Known are two pinned ones in the folder one, each of one file, and one
-    in the folder toy.
-    """
+    """A folder of data sets: two of one file each in the folder one, and one in the folder toy."""
     patterns = ("rows/*.txt", "rows/*.txt.gz")
     found = [
         Dataset("toy", folder="toy", patterns=patterns, source=pinned(FILES)),

@@ -1,6 +1,4 @@
-"""Synthetic recall: what a document holds, where it asks, and that nothing but the memory can
-answer.
-"""
+"""Synthetic recall: what a document holds, where it asks, and that only the memory can answer."""
 
 from __future__ import annotations
 

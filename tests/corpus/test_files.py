@@ -1,6 +1,4 @@
-"""Files that nobody vouches for: lines, of which never more is in memory than one may have, and
-archives.
-"""
+"""Files that nobody vouches for: lines, one of which at most is in memory, and archives."""
 
 from __future__ import annotations
 

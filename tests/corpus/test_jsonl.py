@@ -1,6 +1,4 @@
-"""Documents as JSON lines: there and back, defaults for a user's rows, and every key that can be
-wrong.
-"""
+"""Documents as JSON lines: there and back, defaults for a user's rows, keys that are wrong."""
 
 from __future__ import annotations
 

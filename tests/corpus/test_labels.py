@@ -1,6 +1,4 @@
-"""The layers of labels that a model is given: each against its meaning, and none touches the gold
-ones.
-"""
+"""The layers of labels that a model is given: each against its meaning; gold stays as it is."""
 
 from __future__ import annotations
 

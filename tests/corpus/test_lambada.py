@@ -123,9 +123,7 @@ def test_published_counts(
 
 
 def test_both_texts_have_the_same_targets(shared_data: Path) -> None:
-    """Same passages in the same order, but for quotes, two targets without their space
-    (PROVENANCE.md) and seven after a line break.
-    """
+    """But for quotes, two targets without their space (PROVENANCE.md), seven after a line break."""
     originals = read_targets(shared_data / "lambada" / "lambada_test_plain_text.txt", "original")
     detokenised = read_targets(shared_data / "lambada" / "lambada_test.jsonl", "openai")
     different = [

@@ -76,9 +76,7 @@ def write_folder(
 
 
 def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
-    """Joined forms and empty nodes are no words; the place inside the object is no name of it, so
-    Rome alone is.
-    """
+    """Joined forms and empty nodes are no words; the place inside the object is no name of it."""
     assert list(read(write_folder(tmp_path), Ledger())) == [
         Document(
             name=NAME,
@@ -233,9 +231,7 @@ def test_spaces_rebuild_the_published_text_of_every_sentence(
 
 
 def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
-    """PROVENANCE.md counts all 281 documents, those whose text is blanked included; names are told
-    by a proper noun in the head.
-    """
+    """Of all 281 documents, the blanked ones included; names have a proper noun as their head."""
     every: Counter[str] = Counter()
     named: Counter[str] = Counter()
     for path in sorted((shared_data / "gum" / "dep").glob("*.gz")):

@@ -1,6 +1,4 @@
-"""CoNLL-2012 rows: a document written by hand, random documents there and back, bad rows, and
-WinoBias' counts.
-"""
+"""CoNLL-2012 rows: a document by hand, random ones there and back, bad rows, WinoBias' counts."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def read(text: str, **settings: object) -> list[Document]:
 
 
 def test_reads_a_document_written_by_hand() -> None:
-    """Spaces, jumping numbers, 13 then 12 columns, crossing (3 9-7), nested (12), one span in two
-    chains, no blank line at the end.
-    """
+    """Jumping numbers, 13 then 12 columns, crossing and nested chains, a span in two of them."""
     [document] = read(HAND, split="dev")
     assert document == Document(
         name="bn/abc/00/abc_0001",
@@ -213,9 +209,7 @@ WORDS = st.text(CHARACTERS, min_size=1, max_size=6).filter(lambda word: not MARK
 
 @st.composite
 def documents(draw: st.DrawFn) -> Document:
-    """Any document that the format can hold: per chain, mentions are nested or disjoint (a chain
-    can't cross itself).
-    """
+    """Any that the format can hold: a chain can't cross itself."""
     sentences = draw(st.lists(st.lists(WORDS, min_size=1, max_size=5), min_size=1, max_size=4))
     words = [word for sentence in sentences for word in sentence]
     starts = [sum(map(len, sentences[:i])) for i in range(len(sentences))]
@@ -248,9 +242,7 @@ def documents(draw: st.DrawFn) -> Document:
 
 
 def nests(one: Mention, other: Mention) -> bool:
-    """One strictly inside the other with both ends apart: no two brackets of a chain at one word,
-    whose order would be free.
-    """
+    """One inside the other with both ends apart, so that no brackets' order is free."""
     return (
         one.start < other.start < other.end < one.end
         or other.start < one.start < one.end < other.end

@@ -1,6 +1,4 @@
-"""What is evaluated is not trained on: passages are found by their text, cut where it ends, and
-what is left is counted and judged.
-"""
+"""What is evaluated is not trained on: passages are found by their text and cut out of it."""
 
 from __future__ import annotations
 

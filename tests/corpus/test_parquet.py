@@ -59,9 +59,7 @@ def write(path: Path, rows: list[dict[str, Any]], names: tuple[list[str], ...] =
 
 @pytest.mark.parametrize("own_names", [True, False])
 def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_names: bool) -> None:
-    """With its own label names in another order, or with none and then the order of the data set's
-    card.
-    """
+    """With its own label names in another order, or none and then the order of the card."""
     files = {"train": "bn/abc/00/abc_0001", "dev": "pt/nt/40/nt_4001", "test": "nw/wsj/02/wsj_0201"}
     assert (parquet.LABELS[7], parquet.LABELS[36]) == ("B-ORG", "I-LANGUAGE")
     assert (parquet.TAGS[25], len(parquet.TAGS)) == ("NNP", 49)

@@ -1,6 +1,4 @@
-"""One door to every format: layouts, detection, policies, and what is said where nothing can be
-read.
-"""
+"""One door to every format: layouts, detection, policies, and what can't be read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A format is one module, which is discovered in the package, named in messages, read and
-recognised; no other file knows of it.
-"""
+"""A format is one module, which is discovered, named, recognised and read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Counts against word-by-word loops, the table and the comparison with CoNLL-2012's
-known sizes.
-"""
+"""Counts against loops over words, and CoNLL-2012's known sizes."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ def test_counts_equal_loops_over_words(corpus: list[Document]) -> None:
 
 
 def survivors(spans: dict[tuple[int, int], int], policy: str) -> set[tuple[int, int]]:
-    """Spans that a policy keeps, by comparing all pairs: greedily in reading order or by ends, or
-    those that touch no other.
-    """
+    """Spans that a policy keeps, by comparing all pairs."""
     order = sorted(
         spans, key=(lambda s: (s[1], -s[0])) if policy == "innermost" else (lambda s: (s[0], -s[1]))
     )

@@ -1,6 +1,4 @@
-"""The tagger of LAMBADA's targets: what it sees, what it learns on corpora with one possible
-answer, how it is scored.
-"""
+"""The tagger of LAMBADA's targets: what it sees, what it learns, how it is scored."""
 
 from __future__ import annotations
 

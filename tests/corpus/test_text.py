@@ -1,6 +1,4 @@
-"""Running text: chapters, paragraphs and words of a plain book, with every character accounted for;
-and what is no text is refused with its place.
-"""
+"""Running text: every character of a plain book is accounted for, and what is no text refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The plan of a training run: every prediction once an epoch, no padding, no shared memory rows, a
-pure function of the step.
-"""
+"""The plan of a training run: each prediction once an epoch, a pure function of the step."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ from entity_transformers.corpus.windows import WindowPlan
 
 
 def make_corpus(lengths: list[int], entities: int = 3, seed: int = 0) -> AlignedCorpus:
-    """Documents of ``length`` tokens that give their gold labels, 0..entities; each token is
-    another.
-    """
+    """Documents of these lengths that give gold labels, 0..entities; each token is another."""
     total, generator = sum(lengths), np.random.default_rng(seed)
     labels = [generator.integers(0, entities + 1, length) for length in lengths]
     for label in labels:
@@ -133,9 +129,7 @@ def test_an_epoch_predicts_every_token_once() -> None:
 def test_chains_start_and_end_with_their_document(
     lengths: list[int], window: int, seed: int
 ) -> None:
-    """Every reading's chains end as often as they start, in the rows where they started, but twice
-    in one window counts once.
-    """
+    """Chains end as often as they start, in the same rows; twice in one window counts once."""
     corpus = make_corpus(lengths)
     plan = WindowPlan(corpus, streams=1, window=window, windows=12, seed=seed)
     stream = plan.streams[0]

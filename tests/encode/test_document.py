@@ -307,9 +307,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, tokenizer: Any) -> None:
 @pytest.mark.parametrize("encodes", ["text", "words"])
 @torch.no_grad()
 def test_a_text_is_encoded_as_the_model_was_trained(tmp_path: Path, encodes: str) -> None:
-    """A model of others, on running text, in the precision that is asked for; an exported one of a
-    study, on words, which end where a token of the running text goes on.
-    """
+    """A model of others on running text, in the precision that is asked for; ours on words."""
     words = ("well", "-", "known", "and", "well", "-", "read")
     spaces = (False, False, True, True, False, False, True)
     document = Document("d", 0, "train", "", words, (0,), space_after=spaces)

@@ -188,9 +188,7 @@ def test_heads_of_an_aligned_split_equal_those_of_its_documents():
 
 
 def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """Hidden states of a document window by window with a dictionary as the memory, and what the
-    dictionary holds at its end. ELMo's forward half goes on from window to window.
-    """
+    """States window by window with a dictionary as the memory, and what that holds at the end."""
     vectors, parts = {}, []
     for start in range(0, len(TOKENS[d]), WINDOW):
         window = IDS[d][start : start + WINDOW]

@@ -1,6 +1,4 @@
-"""Static vectors of words and mentions against a model that gives each token its vector, read
-window by window as the other kinds are: where every word is one token, both are the same.
-"""
+"""Static vectors against a model that gives each token its vector, where words are tokens."""
 
 from pathlib import Path
 from typing import Any

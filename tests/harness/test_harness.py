@@ -1,6 +1,4 @@
-"""lm-evaluation-harness itself (skipped where it is not installed): its tasks from local files, its
-model ``hf`` and this package's beside the project's own scores. Nothing is downloaded.
-"""
+"""lm-evaluation-harness, where it is installed: its tasks from local files, both models of ours."""
 
 import json
 import math

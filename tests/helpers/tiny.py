@@ -38,9 +38,7 @@ GPT2_SHAPE: dict[str, Any] = {
 def tiny_corpus(
     documents: int = 6, seed: int = 0, split: str = "train", shortest: int = 12, longest: int = 40
 ) -> AlignedCorpus:
-    """Random tokens 1.. with an <|endoftext|> of 0 before each document; a third of the tokens in
-    mentions of 4 entities, gold labels that no model is given yet.
-    """
+    """Random tokens 1.. after an <|endoftext|> of 0; a third in mentions of 4 entities (gold)."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(shortest, longest, documents)
     offsets = np.concatenate([[0], np.cumsum(lengths)])

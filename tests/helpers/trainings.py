@@ -30,9 +30,7 @@ def make_training(
     device: str = "cpu",
     **changes: Any,
 ) -> Training:
-    """A training in ``folder``, gone on with where it has checkpoints; ``changes`` are of the
-    entry's params.
-    """
+    """A training that goes on from the folder's checkpoints; ``changes``: the entry's params."""
     entry = tiny_entry(kind, labels, **changes)
     dev = give(tiny_corpus(3, seed=9, split="dev"), entry.labels, 1)
     unlabelled = give(dev, "none")
@@ -89,9 +87,7 @@ def assert_resumes(
     script: Callable[[Training], object] = id,
     **how: Any,
 ) -> tuple[Training, Training]:
-    """A training that ``script`` prepares, whole, and one that dies after step ``stop`` and goes on
-    from its checkpoint of step ``begun``: they end in the same bytes, and are returned.
-    """
+    """A whole training and one that dies and goes on end in the same bytes, and are returned."""
     how["steps"] = steps
     whole = make_training(folder / "whole", kind, **how)
     script(whole)

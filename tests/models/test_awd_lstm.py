@@ -1,8 +1,4 @@
-"""AWD-LSTM: its forward pass and gradients token by token, where each mask falls and how long it
-stays, and the plain LSTM without any of it.
-
-`test_fastai_agrees` runs where fastai is installed, which nothing else here needs.
-"""
+"""AWD-LSTM token by token, where each mask falls and how long it stays; fastai if it is there."""
 
 import operator
 from dataclasses import replace

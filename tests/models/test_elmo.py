@@ -113,9 +113,7 @@ def test_layers_are_those_of_the_equations_document_by_document(shape: dict[str,
 
 @shapes
 def test_the_loss_is_the_mean_of_both_directions_document_by_document(shape, tmp_path):
-    """Of the first step's windows, in float64: the loss that is logged is the forward one, the
-    gradient is of the mean. The backward half predicts what the window holds alone.
-    """
+    """In float64: the loss that is logged is the forward half's, the gradient is of the mean."""
     training = make_double(tmp_path, **shape)
     network, window = training.model.module, training.plan[0]
     training.model.module.train()

@@ -1,6 +1,4 @@
-"""What every kind of language model owes the steps, by its capabilities, and where transformers has
-the same model, that it is the same: a new kind is tested by being there.
-"""
+"""What every kind of language model owes the steps, and that it is transformers' own model."""
 
 from dataclasses import replace
 from pathlib import Path

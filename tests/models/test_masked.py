@@ -1,6 +1,4 @@
-"""BERT against transformers' own loss; what it shares with ELECTRA: hidden tokens against their
-rates, whom a token sees, draws, the held-out loss.
-"""
+"""BERT against transformers' loss, and what it shares with ELECTRA: hidden tokens, draws."""
 
 import math
 from itertools import pairwise
@@ -58,9 +56,7 @@ def test_a_row_of_little_text_or_none_has_what_there_is() -> None:
 
 
 def test_every_place_is_chosen_as_often_as_another() -> None:
-    """Of 20 places 3, 20,000 times: each within five standard errors of 0.15, each pair of
-    neighbours of 3/20 2/19.
-    """
+    """3 of 20 places, 20,000 times: within five standard errors, neighbours too."""
     rows = 20_000
     chosen = choose(np.ones((rows, 20), bool), 0.15, np.random.default_rng(3))
     pairs = chosen & np.roll(chosen, 1, axis=1)
@@ -70,9 +66,7 @@ def test_every_place_is_chosen_as_often_as_another() -> None:
 
 
 def test_what_stands_in_the_place_of_chosen_tokens() -> None:
-    """Masks, random tokens and tokens left alone within five standard errors of their shares; each
-    text token is as often put in as another, the end and the mask never.
-    """
+    """Masks, random and left tokens have their shares, within five standard errors."""
     end, shares = 7, (0.8, 0.1)
     tokens, _, chosen = draw(0.5, rows=4000)
     tokens = np.where(tokens == end, end + 1, tokens)

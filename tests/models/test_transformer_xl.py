@@ -1,6 +1,4 @@
-"""Transformer-XL against a plain transcription of its equations and against transformers; XLNet
-against transformers' with masks made token by token, and what a prediction may see.
-"""
+"""Transformer-XL and XLNet against plain equations and transformers; what a prediction sees."""
 
 import math
 from collections import Counter
@@ -158,9 +156,7 @@ def batch_of(window: Window) -> Batch:
 
 
 def ask(module: Any, text: Tensor, order: list[int], target: int, mems: Any = None) -> Tensor:
-    """transformers' logits [V] of the token ``target`` of a text [T] after those before it in
-    ``order``; tokens that the order lacks are read by all but by none of it.
-    """
+    """transformers' logits [V] of a token after those before it in ``order``, and no others."""
     length = len(text)
     mask = torch.ones(1, length, length, dtype=torch.float64)
     for i in range(length):

@@ -1,6 +1,4 @@
-"""Entity decisions of EntityNLM and SetLM: against plain versions, sums over all stories and texts,
-what may be known when.
-"""
+"""EntityNLM and SetLM: against plain versions, sums over all stories and texts, causality."""
 
 from __future__ import annotations
 
@@ -107,9 +105,7 @@ def log_softmax(values: Sequence[float]) -> list[float]:
 
 
 def retell(decider: Decider, text: ReadText) -> tuple[list[list[float]], list[Tensor]]:
-    """The module's equations token by token: log p of begin, entity and length, and the vector that
-    the word's state is shifted by.
-    """
+    """The equations token by token: log p of begin, entity and length, and the word's shift."""
     weights = dict(decider.named_parameters())
     unit = weights["new"] / weights["new"].norm()
     vectors: dict[int, Tensor] = {}
@@ -235,9 +231,7 @@ def test_all_texts_with_all_decisions_sum_to_one() -> None:
 def test_samples_converge_to_the_exact_sum(
     group: int, enough: float, place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a proposal that is another, and groups drawn again never, seldom, at every
-    token.
-    """
+    """With another proposal, and groups that are drawn again never, seldom, at every token."""
     monkeypatch.setattr(marginal, "ENOUGH", enough)
     model, texts = read_all(5)
     decider, proposal = lively_decider(model.width), lively_decider(model.width)
@@ -455,9 +449,7 @@ def test_the_words_are_those_of_the_model_with_its_labels() -> None:
 
 
 def mention(entity: int) -> AlignedCorpus:
-    """A document of 24 words of a token each: entities 1 and 2 in the first window, and then a
-    mention of ``entity`` in tokens 10 to 12.
-    """
+    """24 words of a token each: entities 1 and 2, then ``entity`` in tokens 10 to 12."""
     corpus = tiny_corpus(1, seed=3, shortest=25, longest=26)
     labels, spans = np.zeros(25, np.int32), np.full(25, -1, np.int32)
     labels[[2, 4]], spans[[2, 4]] = [1, 2], [0, 1]
@@ -471,9 +463,7 @@ def first_difference(one: Tensor, other: Tensor) -> int:
 
 
 def test_no_label_tells_of_a_mention_that_has_not_ended() -> None:
-    """Another entity in a mention shows two words after its last one. With the labels as the
-    resolver has them, which are refused, it would show in the mention's first word.
-    """
+    """Another entity shows two words after its mention; by the resolver's own labels, in it."""
     one, other = (read_given(mention(entity), LAGGED)[0].states for entity in (1, 2))
     assert first_difference(one, other) == 12 + LAG
     reads = {"window": 8, "stride": 8}

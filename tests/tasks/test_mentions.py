@@ -1,6 +1,4 @@
-"""The loss by kind of token, against steps perplexity and cache; its sums; what conditions are; and
-a memory with room for few entities: what it forgets; with room for none and for all.
-"""
+"""The loss by kind of token, against perplexity and cache; a memory with room for few entities."""
 
 from dataclasses import replace
 from itertools import pairwise

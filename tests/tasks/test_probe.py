@@ -1,6 +1,4 @@
-"""The attention probe against loops over mentions and the models' own matrices; choices, counts and
-rows against sums by hand: the head is never chosen on the split that it is scored on.
-"""
+"""The attention probe against loops over mentions and the models' own matrices; rows by hand."""
 
 from contextlib import nullcontext
 from copy import deepcopy
@@ -181,9 +179,7 @@ def test_equal_scores_are_a_draw_and_later_mentions_do_not_matter():
 
 @torch.no_grad()
 def read_plainly(model, corpus, entities: bool):
-    """Attention matrices of every window, one window of one document at a time, with the labels
-    that the corpus gives: (document, first token, {attention: [L, H, T, T]}).
-    """
+    """Window by window: (document, first token, {attention: matrices [L, H, T, T]})."""
     model.show_attention()
     for d, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
         memory = EntityMemory(1, int(corpus.given[start:end].max(initial=0)), model.width)

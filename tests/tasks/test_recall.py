@@ -1,6 +1,4 @@
-"""Synthetic recall: what is trained and how it is counted; then rows of the table of PAPER.md, each
-a test.
-"""
+"""Synthetic recall: what is trained, how it is counted, and rows of PAPER.md's table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`memory_life: epochs` against a slow reading: every document's part of every window by itself,
-its entities by name in a dict.
-"""
+"""`memory_life: epochs` against a slow reading of every document's part of every window."""
 
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,7 @@ EPOCHS = {"memory_life": "epochs"}
 
 @torch.no_grad()
 def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, EntityMemory]]:
-    """Mean loss of each step with the weights as they are, and each document's entities as its last
-    reading left them.
-    """
+    """Mean loss of each step with the weights as they are, and each document's last entities."""
     kept: dict[int, EntityMemory] = {}
     open_: dict[tuple[int, int], EntityMemory] = {}
     losses, count, plan = [], training.windows_per_step, training.plan

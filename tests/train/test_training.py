@@ -1,6 +1,4 @@
-"""The training loop: its gradient by brute force, resuming to the bit, memory across windows, bad
-losses; and switches that must not change what is learnt but for what precision leaves.
-"""
+"""The training loop: its gradient by brute force, memory across windows, bad losses, switches."""
 
 import math
 import os

@@ -169,9 +169,7 @@ def test_switches_that_make_no_layer_are_refused(switches: dict[str, Any], messa
 
 
 def test_distances_alone_tell_a_token_its_own_entity_from_those_before_it() -> None:
-    """With the values of the entities, two tokens may swap theirs and nobody after them can tell;
-    with ALiBi the last one can.
-    """
+    """Of the entities' values, who is last can tell two swapped ones with ALiBi alone."""
     torch.manual_seed(1)
     hidden, vectors = torch.randn(2, 1, LENGTH, WIDTH).double()
     swapped = vectors.clone()

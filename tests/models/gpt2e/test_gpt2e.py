@@ -312,9 +312,7 @@ def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: 
 
 
 def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
-    """Two windows: the second's loss reaches the first's tokens through the memory, and not once it
-    is detached.
-    """
+    """The second window's loss reaches the first's tokens, until the memory is detached."""
 
     def run(delta: Tensor, detach: bool) -> Tensor:
         model = make_model(15).double()

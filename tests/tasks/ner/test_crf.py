@@ -105,9 +105,7 @@ def test_gradients_are_finite_and_right_with_extreme_scores() -> None:
 
 
 def test_forbidden_transitions_give_finite_results() -> None:
-    """Tag 1 follows only itself and starts 500 nats behind: in float32 nothing of it is left after
-    a step, but no NaN.
-    """
+    """In float32 nothing of tag 1, which starts 500 nats behind, is left after a step: no NaN."""
     crf, _, ids, mask = make_batch([6], 2, seed=2, dtype=torch.float32)
     with torch.no_grad():
         crf.transitions.copy_(torch.tensor([[0.0, -10_000.0], [0.0, 0.0]]))

@@ -57,9 +57,7 @@ def test_labels_absent_from_train_come_after_the_known_ones() -> None:
 def test_spans_come_back_from_the_tags(
     tokens: list[tuple[int, int, str]], data: st.DataObject
 ) -> None:
-    """Any flat spans (gap, length, label), cut at sentence ends by hand, are read back from the
-    tags by the rule of IOB2.
-    """
+    """Any flat spans, cut at sentence ends by hand, are read back by the rule of IOB2."""
     spans, end = [], 0
     for gap, length, label in tokens:
         spans.append((end + gap, end + gap + length, label))

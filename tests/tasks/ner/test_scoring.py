@@ -34,9 +34,7 @@ def make_gold(sentences: list[list[int]]) -> TaggedSentences:
 
 
 def find_spans(tags: list[int]) -> set[tuple[int, int, str]]:
-    """All (start, end, label) for which the definition holds: B-x, then I-x up to end, and no I-x
-    at end.
-    """
+    """All (start, end, label) of B-x and then I-x up to end, with no I-x at end."""
     names = [TAGS[tag] for tag in tags]
     spans = set()
     for start, name in enumerate(names):

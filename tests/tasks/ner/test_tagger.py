@@ -1,6 +1,4 @@
-"""The tagger against a plain transcription, a packed nn.LSTM, tanh(W h + b), and pytorch-crf; over
-several layers (ELMo) and later vectors (TagLM).
-"""
+"""The tagger against nn.LSTM, tanh(W h + b) and pytorch-crf; over several layers; later vectors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Training learns, stops, keeps the best epoch and is deterministic; poor data give defined
-results.
-"""
+"""Training learns, stops, keeps the best epoch and is deterministic; poor data are defined."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ VECTORS = np.random.default_rng(9).normal(size=(30, 12)).astype(np.float32)
 
 
 def make_document(seed: int, sentences: int = 200) -> Document:
-    """Word types 0-4 are names: a run of them is a PERSON after type 5, else a PLACE, so that
-    context decides the label.
-    """
+    """Words 0-4 are names: a run of them is a PERSON after word 5, else a PLACE."""
     generator = np.random.default_rng(seed)
     words: list[int] = []
     starts, entities = [], []
