@@ -65,14 +65,12 @@ def test_a_book_is_read_from_either_file_or_its_folder(tmp_path: Path, given: st
 
 BAD = [
     ({"word\tlemma": "w\tlemma"}, r"emma.tokens, line 1: .*names of BookNLP's columns.* word"),
-    ({"COREF": "x"}, r"emma.entities, line 1: .*columns, among them COREF"),
     ({"0\t1\t1\tByron": "0\t1\t2\tByron"},
      r"emma.tokens, line 3: token_ID_within_document is 2, expected 1"),
     ({"\tShe\t": "\tS he\t"}, r"emma.tokens, line 5: 'S he', expected a text without white space"),
     ({"\t4\t9\t": "\t4\tx\t"}, r"emma.tokens, line 3: 'x', expected a number"),
     ({"nsubj\t3\tO\n": "\n"}, r"emma.tokens, line 5: 11 columns, expected 13"),
     ({"7\t3\t3": "7\t3\t4"}, r"emma.entities, line 4: start_token 3 and end_token 4, .*of 4"),
-    ({"7\t3\t3": "7\t3\t2"}, r"emma.entities, line 4: start_token 3 and end_token 2"),
     ({"9\t1\t1": "\u0663\t1\t1"}, r"emma.entities, line 3: '\\u0663', expected a number"),
 ]  # fmt: skip
 

@@ -281,8 +281,6 @@ BAD = {
      r"line 3, column 10: e1\[2/2\] is missing"),
     "a piece too many": (conllu([("1", "a", "Entity=(e1[2/2]-x)")]),
      r"line 3, column 10: e1\[2/2\] has no piece before it"),
-    "a piece of none": (conllu([("1", "a", "Entity=(e1[3/2]-x)")]),
-     r"line 3, column 10: .*expected pieces"),
     "a piece of too many": (conllu([("1", "a", "Entity=(e1[1/99999]-x)")]),
      r"line 3, column 10: .*expected pieces"),
     "no bracket": (conllu([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
@@ -295,8 +293,6 @@ BAD = {
      r"line 3, column 2: most words are _: a blanked text"),
     "a second document": (conllu([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n",
      r"line 6: 2 columns"),
-    "no words": ("# newdoc id = d\n\n", r"line 1: no words in this document"),
-    "nothing": ("\n", r"no words in this file"),
     "a name of no UTF-8": ("# newdoc id = \0\n1\ta\n", r"line 1, character 1: a NUL"),
 }  # fmt: skip
 

@@ -102,14 +102,6 @@ def test_a_wrong_answer_is_refused_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_hubs_switch_forbids_every_download(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "True")
-    with pytest.raises(DownloadError, match="not in the cache, and downloads are off"):
-        locate("gpt2-bpe", None, tmp_path)
-
-
 def test_an_error_of_the_hub_becomes_one_line_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

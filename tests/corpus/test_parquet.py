@@ -86,16 +86,13 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"coref_spans": [[1, 0, 2]]}, r": not of the form .*coref_spans: \[1, 0, 2\] of 2 words"),
     ({"named_entities": [0, 37]}, ": not of the form .*index out of range"),
     ({"named_entities": [0, 2]}, r": not of the form .*I-PERSON after O: is the order"),
-    ({"pos_tags": [0]}, ": not of the form .*zip"),
     ({"words": ["a", "b c"]}, ", line 3, column 4: the word is 'b c', expected one without white"),
     ({"words": ["a", None]}, ": not of the form .*expected str instance"),
     ({"words": ["a", "b\0"]}, ", line 3, character 11: a NUL byte"),
-    ({"pos_tags": ["NN", "N N"]}, ", line 3, column 5: the tag is 'N N'"),
     (
         {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": []},
         ", line 1: .*no words",
     ),
-    ({"coref_spans": [1, 2, 3]}, ": not of the form .*cannot unpack"),
     ({"part_id": None}, ", line 1: .*expected #begin document"),
 ]
 

@@ -118,32 +118,15 @@ def test_what_each_policy_loses_equals_all_pairs(corpus: list[Document]) -> None
 
 def test_the_table_shows_counts_and_what_was_left_out() -> None:
     documents = [
-        Document(split, 0, split, "", (tag,), (0,), tags=(tag,), named_entities=entities)
-        for split, tag, entities in (
-            ("test", "NN", ()), ("train", "NNP", (NamedEntity(0, 1, "ORG"),)), ("train", "NN", ()),
-        )
-    ]  # fmt: skip
-    statistics = describe(documents, "outermost")
-    statistics["left_out"] = {
-        "excluded": ["a", "b"],
-        "bad": {"c#0": "c.conll, line 3: cut", "d.jsonl, line 2": "d.jsonl, line 2: no JSON"},
-        "counts": {"unmatched_brackets": 2, "other": 0},
-    }
-    lines = [line.split() for line in format_table(statistics).splitlines()]
-    assert lines[0] == ["train", "test", "total"]
-    for row in (
-        "words 2 1 3",
-        "pos: nouns 1 1 2",
-        "ne_spans: ORG 1 0 1",
-    ):
-        assert row.split() in lines
-    assert not [line for line in lines[1:-4] if set(line[-3:]) == {"0"}]
-    assert [" ".join(line) for line in lines[-4:]] == [
-        "excluded by pattern: 2",
-        "left out, bad: c#0: c.conll, line 3: cut",
-        "left out, bad: d.jsonl, line 2: no JSON",
-        "unmatched brackets: 2",
+        Document(name, 0, name, "", ("a",), (0,), tags=("NN",)) for name in ("train", "dev")
     ]
+    statistics = describe([*documents, documents[0]], "outermost")
+    bad, counts = {"c#0": "c.conll, line 3: cut"}, {"unmatched_brackets": 2, "other": 0}
+    statistics["left_out"] = {"excluded": ["a", "b"], "bad": bad, "counts": counts}
+    lines = [" ".join(line.split()) for line in format_table(statistics).splitlines()]
+    assert {"train dev total", "words 2 1 3", "pos: nouns 2 1 3"} <= {*lines}
+    assert lines[-3:] == ["excluded by pattern: 2", "left out, bad: c#0: c.conll, line 3: cut",
+                          "unmatched brackets: 2"]  # fmt: skip
 
 
 def test_comparison_names_each_size_that_differs() -> None:

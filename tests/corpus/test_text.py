@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import tarfile
 import zipfile
@@ -10,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conll_files import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.books import (
     find_heading,
-    is_title,
-    numeral,
     read_book,
     split_blocks,
 )
@@ -39,12 +37,6 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litba
 def read(path: Path, policy: Policy = "strict") -> tuple[list[Document], dict[str, Any]]:
     corpus = read_corpus("text", path, bad_documents=policy)
     return list(corpus), corpus.ledger.as_dict()
-
-
-def write(path: Path, text: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
 
 
 def texts(book: str) -> list[str]:
@@ -101,14 +93,6 @@ def test_forms_of_headings(form: str, level: str, number: int | None) -> None:
 )
 def test_prose_is_no_heading(line: str) -> None:
     assert find_heading(split_blocks([line])[0], 0) is None
-
-
-def test_numerals() -> None:
-    assert [numeral(t) for t in ("XCIX", "iv", "12", "Third", "twenty-one", "Iv", "did", "")] == (
-        [99, 4, 12, 3, 21, None, None, None]
-    )
-    assert is_title("The Return of the Native")
-    assert not is_title("read yesterday evening, at home")
 
 
 def test_stanzas_with_numbers_are_no_chapters() -> None:
@@ -265,8 +249,7 @@ def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, ending: str) -> No
     """Whatever its name; not with a list of what all formats look like."""
     starts = {"pdf": b"%PDF", "rtf": b"{\\rtf1", "png": b"\x89PNG", "doc": b"\xd0\xcf\x11\xe0"}
     path = tmp_path / f"a.{ending}"
-    data = starts.get(ending.split(".")[0], b"Ada met Bob.") + b"\n" * 600
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    write(path, starts.get(ending.split(".")[0], b"Ada met Bob.") + b"\n" * 600)
     if path.suffix == ".docx":
         with zipfile.ZipFile(path, "w") as packed:
             packed.writestr("word/document.xml", "<w:document/>")
@@ -282,7 +265,7 @@ def test_folders_and_archives(tmp_path: Path) -> None:
     files = {"train/a.txt": LONG, "dev/b.txt": LONG, "test/c.txt": LONG, "dev/notes.pdf": "%PDF"}
     for name, text in files.items():
         write(tmp_path / "books" / name, text)
-    write(tmp_path / "books" / "test" / "d.txt.gz", gzip.compress(LONG.encode()))
+    write(tmp_path / "books" / "test" / "d.txt.gz", LONG)
     wanted, ledger = read(tmp_path / "books")
     assert {(d.name, d.split) for d in wanted} == {
         ("a", "train"), ("b", "dev"), ("c", "test"), ("d", "test"),

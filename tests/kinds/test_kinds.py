@@ -157,15 +157,6 @@ def test_params_give_entries_by_name_and_by_what_they_can() -> None:
         params.model("gpt3")
 
 
-@pytest.mark.parametrize("values", ["hidden", "both"])
-@pytest.mark.parametrize("more", [{}, {"entity_layer_norm": True, "entity_gate": "zero"}])
-def test_a_matched_entry_has_its_other_s_extra_numbers(values: str, more: dict[str, Any]) -> None:
-    b = {"kind": "gpt2e", "entity_values": values, **more}
-    entry, width = resolve_entry({"a": {"kind": "gpt2", "matched_to": "b"}, "b": b}), 16
-    projections = (5 if values == "both" else 4) * width * (width + 1)
-    assert entry.extra == projections + (2 * width + 1 if more else 0)
-
-
 def test_no_other_key_decides_an_entry() -> None:
     """Whatever else changes in the params, the entry stays; whatever key of its changes shows."""
     models: Models = {"a": {"kind": "gpt2", "matched_to": "b"}, "b": {"kind": "gpt2e"}}

@@ -1,6 +1,5 @@
 """AWD-LSTM token by token, where each mask falls and how long it stays; fastai if it is there."""
 
-import operator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,36 +160,6 @@ def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
         zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
         assert abs(zeros - rate) < 5 * error
         assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
-
-
-def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(monkeypatch):
-    model, given = LSTM(make_network(RATES).float()), []
-    own = lstm.call_dropped
-
-    def keep(layer: Any, mask: Any, inputs: Tensor, start: Any) -> Any:
-        given.append((mask, inputs))
-        return own(layer, mask, inputs, start)
-
-    monkeypatch.setattr(lstm, "call_dropped", keep)
-    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
-    begins[1, 3] = True
-    state = model.start(ROWS)
-    windows = []
-    for seed in range(2):
-        given.clear()
-        _, state = model.encode(Batch(draw_tokens(seed), begins=begins), state.detach())
-        assert len(given) == 2 * LAYERS  # before and after the document's begin
-        weights = [mask for mask, _ in given]
-        assert all(map(operator.is_, weights[:LAYERS], weights[LAYERS:]))
-        # what is zero at one token of a layer's inputs is zero at all of the row's
-        inputs = [torch.cat([given[i][1], given[i + LAYERS][1]], 1) for i in range(1, LAYERS)]
-        zeros = [one == 0 for one in inputs]
-        for zero in zeros:
-            assert torch.equal(zero.all(1), zero.any(1))
-            assert not torch.equal(zero[0], zero[1])  # each row has its own
-        windows.append((weights[0], zeros[0]))
-    assert not torch.equal(windows[0][0], windows[1][0])
-    assert not torch.equal(windows[0][1], windows[1][1])
 
 
 @pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])

@@ -213,16 +213,6 @@ def test_the_held_out_loss_is_that_of_transformers_window_by_window(tmp_path: Pa
     assert mean_objective(model, dev, params) == pytest.approx(total / count, abs=1e-5)
 
 
-def test_the_mask_is_a_row_of_its_own() -> None:
-    model = lively_model("bert")
-    config = model.module.config
-    assert (model.mask, config.mask_token_id, config.vocab_size) == (40, 40, 41)
-    assert config.pad_token_id is None
-    embedded = model.module.bert.embeddings.word_embeddings.weight
-    assert embedded.shape == (VOCABULARY + 1, SMALL["width"])
-    assert model.module.cls.predictions.decoder.weight is embedded
-
-
 def make_labelled() -> tuple[Batch, EntityMemory]:
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(1, VOCABULARY + 1, (4, WINDOW), generator=generator)

@@ -186,15 +186,3 @@ def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
     with pytest.raises(ValueError, match=told):
         score_passages(model, passages, window=3, batch=1)
     assert score_passages(model, passages, window=tokens, batch=1).target_tokens[1] == tokens
-
-
-def test_target_tokens_from_offsets_equal_encoding_context_and_target_apart(tokenizer, texts):
-    for text, passage in zip(texts, encode_passages(read_rows(texts), tokenizer), strict=True):
-        context, target = text.rsplit(" ", 1)
-        apart = [
-            tokenizer.encode(part, add_special_tokens=False).ids for part in (context, " " + target)
-        ]
-        assert [
-            passage.tokens[: passage.target].tolist(),
-            passage.tokens[passage.target :].tolist(),
-        ] == apart

@@ -37,7 +37,6 @@ from entity_transformers.study.values import ParamsError, read_values
 from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import (
     Finetuned,
-    Stage,
     extend_vocabulary,
     find_embeddings,
     keep_layers,
@@ -45,7 +44,6 @@ from entity_transformers.tasks.transfer.finetuned import (
     list_groups,
     make_optimizer,
     order_examples,
-    plan_stages,
     pool,
     predict,
     train,
@@ -471,17 +469,6 @@ def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch
         [yes, yes, yes, {True, False}], [no, no, no, yes], [no, no, yes, yes], [no, yes, yes, yes],
         [yes, yes, yes, yes],
     ]  # fmt: skip
-
-
-def test_the_parts_of_a_training() -> None:
-    def plan(**changes: Any) -> list[Stage]:
-        return plan_stages(ULMFIT.model_copy(update=changes), 4)
-
-    text, first = Stage(1, 4, text=True), [Stage(1, 1), Stage(1, 2), Stage(1, 3)]
-    assert plan() == [text, *first, Stage(3, 4)]
-    assert plan(text_epochs=0, epochs=4) == [*first, Stage(1, 4)]
-    assert plan(text_epochs=0, epochs=2) == [Stage(1, 1), Stage(1, 4)]
-    assert plan(unfreezing=False) == [text, Stage(6, 4)]
 
 
 def test_pooled_states_are_those_of_a_loop() -> None:

@@ -291,26 +291,6 @@ def test_loads_in_another_process_and_where_the_package_is_absent(tmp_path, hidd
     assert done.stdout.split() == ["GPT2EForCausalLM", module, "True"], done.stderr
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: int) -> None:
-    model = make_model(seed, entity_values=("hidden", "both")[seed % 2])
-    tokens, ids, memory = make_input(seed, batch=3, length=45)
-    t = int(torch.randint(1, 44, ()))
-    before = model(tokens, entity_ids=ids, memory=memory).logits
-    other_tokens, other_ids, other_memory = make_input(seed + 100, batch=3, length=45)
-    tokens[0, t + 1 :], ids[0, t + 1 :] = other_tokens[0, t + 1 :], other_ids[0, t + 1 :]
-    tokens[1:], ids[1:] = other_tokens[1:], other_ids[1:]
-    absent = sorted(set(range(1, ENTITIES + 1)) - set(ids[0, : t + 1].tolist()))
-    absent = torch.tensor(absent, dtype=torch.int64)
-    states = torch.cat([memory.states[:1], other_memory.states[1:]])
-    memory = memory.replace({"states": states}).put(
-        torch.zeros_like(absent), absent, torch.full((len(absent), 16), 9.0)
-    )
-    after = model(tokens, entity_ids=ids, memory=memory).logits
-    assert torch.equal(before[0, : t + 1], after[0, : t + 1])
-    assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
-
-
 def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
     """The second window's loss reaches the first's tokens, until the memory is detached."""
 

@@ -131,11 +131,3 @@ def test_a_label_row_is_the_mean_of_its_b_and_i_rows() -> None:
     assert found["row"]["I-LOC"] == (0.5, 0.5, 0.5, 2, 2)
     assert found["label"]["LOC"] == (0.75, 0.75, 0.75, 3, 3)
     assert found["label"]["PER"].f1 == 1.0  # I-PER does not occur and takes no part in the mean
-
-
-def test_strict_spans_differ_from_the_lenient_reading() -> None:
-    """An I- without its B- is a span to the lenient conlleval rule and none to strict IOB2."""
-    gold = make_gold([[1, 2, 0]])
-    predicted = np.array([2, 2, 0], np.int16)
-    assert score_spans(gold, predicted)["average"]["micro"] == (0, 0, 0, 0, 1)
-    assert score_tags(gold, predicted)["row"]["I-LOC"].recall == 1.0
