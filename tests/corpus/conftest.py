@@ -1,7 +1,5 @@
 """This machine's folder of data sets has no part in the tests, unless one names it."""
 
-from __future__ import annotations
-
 import pytest
 
 from entity_transformers.corpus import download

@@ -1,7 +1,5 @@
 """Tokens carry their word's entity: against decoding, spaCy's alignment and the paper's table 1."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -93,9 +91,7 @@ def lists_of_words(codec: str) -> st.SearchStrategy[list[str]]:
 
 @settings(max_examples=60, deadline=None)
 @given(words=lists_of_words("utf-8"), spacing=SPACINGS)
-def test_decoding_returns_the_text_and_no_token_loses_its_word(
-    any_tokenizer: Tokenizer, words: list[str], spacing: str
-) -> None:
+def test_decoding_returns_the_text_and_no_token_loses_its_word(any_tokenizer, words, spacing):
     document, tokenizer = make_document(words), any_tokenizer
     aligned = align([document], tokenizer, spacing)
     assert np.flatnonzero(aligned.tokens == tokenizer.token_to_id(END)).tolist() == [0]
@@ -126,9 +122,7 @@ def test_spacy_alignment_agrees(any_tokenizer: Tokenizer, words: list[str], spac
         assert alignment.x2y[row].tolist() == [aligned.words[1 + index]]
 
 
-def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was(
-    shared_data,
-) -> None:
+def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was(shared_data):
     tokenizer = load_gpt2_tokenizer(shared_data / "gpt2-bpe")
     saved = tokenizer.to_str()
     aligned = align([make_document(["a", END])], tokenizer)
@@ -212,9 +206,7 @@ def test_missing_or_cut_gpt2_files_are_named(tmp_path) -> None:
 @settings(max_examples=60, deadline=None)
 @given(words=lists_of_words("utf-8"), spacing=SPACINGS)
 @example(words=["do", "n't", "well", "-", "known", ".", "''"], spacing="natural")
-def test_running_text_is_aligned_by_characters(
-    any_tokenizer: Tokenizer, words: list[str], spacing: str
-) -> None:
+def test_running_text_is_aligned_by_characters(any_tokenizer, words, spacing):
     """Against the words' own characters: a token is of the word that has most of them."""
     document, parts = make_document(words), spaced_words(make_document(words), spacing)
     aligned = align([document], any_tokenizer, spacing, running_text=True)

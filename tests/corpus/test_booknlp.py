@@ -1,7 +1,5 @@
 """BookNLP's two files of a book: words, spaces, tags, chains and names, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -76,9 +74,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD, ids=[message[:35] for _, message in BAD])
-def test_bad_input_is_named_with_its_place(
-    tmp_path: Path, changes: dict[str, str], message: str
-) -> None:
+def test_bad_input_is_named_with_its_place(tmp_path, changes, message):
     with refused(message):
         list(read_corpus("booknlp", write_book(tmp_path, changes)))
 

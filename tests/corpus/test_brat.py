@@ -1,7 +1,5 @@
 """brat's standoff: chains from relations and equivalences, words cut at spans, what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

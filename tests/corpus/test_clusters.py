@@ -1,7 +1,5 @@
 """Clusters of other tools as JSON lines: each tool's row, and what is refused as ambiguous."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

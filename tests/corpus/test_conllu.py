@@ -1,7 +1,5 @@
 """CoNLL-U with coreference: public cases, another method than the reader's, GUM, bad input."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -138,9 +136,7 @@ def write_cells(size: int, mentions: Nodes) -> list[str]:
 
 
 @given(draw_mentions())
-def test_mentions_that_were_written_from_sets_of_nodes_are_read(
-    drawn: tuple[list[bool], Nodes],
-) -> None:
+def test_mentions_that_were_written_from_sets_of_nodes_are_read(drawn):
     """What a mention's words are is known before any bracket is."""
     words, mentions = drawn
     number = empty = 0
@@ -228,18 +224,12 @@ def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     assert documents == [
         Document("train/b", 0, "train", "", ("a", "a"), (0,), (), None, (True, True)),
         Document(
-            name="one",
-            part=0,
-            split="dev",
-            genre="",
-            words=("Ada", "ca", "n't", "She"),
-            sentence_starts=(0, 3),
-            mentions=(Mention(0, 1, 7), Mention(3, 4, 7)),
-            tags=("NNP", "VB", "RP", "PRP"),
-            space_after=(False, False, False, True),
+            name="one", part=0, split="dev", genre="", words=("Ada", "ca", "n't", "She"),
+            sentence_starts=(0, 3), mentions=(Mention(0, 1, 7), Mention(3, 4, 7)),
+            tags=("NNP", "VB", "RP", "PRP"), space_after=(False, False, False, True),
         ),
         Document("two", 0, "dev", "", ("Bye",), (0,), (Mention(0, 1, 1),), ("UH",), (True,)),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -252,9 +242,7 @@ def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
         ([("_", "NE"), ("_", "_")], None),
     ],
 )
-def test_tags_are_the_treebank_s_or_stand_for_universal_ones(
-    tmp_path: Path, columns: list[tuple[str, str]], tags: tuple[str, ...] | None
-) -> None:
+def test_tags_are_the_treebank_s_or_stand_for_universal_ones(tmp_path, columns, tags):
     rows = (f"{i}\ta\t_\t{u}\t{x}\t_\t_\t_\t_\t_\n" for i, (u, x) in enumerate(columns, 1))
     [document] = read_text(tmp_path, "".join(rows) + "\n")
     assert document.tags == tags

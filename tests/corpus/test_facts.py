@@ -1,7 +1,5 @@
 """Synthetic recall: what a document holds, where it asks, and that only the memory can answer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Files that nobody vouches for: lines, one of which at most is in memory, and archives."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import random
@@ -40,9 +38,7 @@ from entity_transformers.corpus.readers import read_corpus
 @given(
     text=st.text("ab\n\r\u2028\u00e9", max_size=30), longest=st.integers(1, 6), packed=st.booleans()
 )
-def test_lines_are_whole_or_cut_after_the_longest(
-    tmp_path: Path, text: str, longest: int, packed: bool
-) -> None:
+def test_lines_are_whole_or_cut_after_the_longest(tmp_path, text, longest, packed):
     path = tmp_path / ("a.gz" if packed else "a")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
     tokens = text.split("\n")
@@ -151,9 +147,7 @@ FAULTS: dict[str, tuple[list[tuple[str, int]], str]] = {
 
 @both
 @pytest.mark.parametrize("fault", FAULTS)
-def test_members_that_no_packer_writes_are_refused(
-    tmp_path: Path, suffix: str, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_that_no_packer_writes_are_refused(tmp_path, suffix, fault, monkeypatch):
     members, message = FAULTS[fault]
     monkeypatch.setattr(files, "UNPACKED", 10_000)
     monkeypatch.setattr(files, "MOST_PACKED", 2)

@@ -1,7 +1,5 @@
 """Mutated real rows and files: a reader makes a whole document or one error of its own."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
@@ -79,11 +77,8 @@ def mutate(text: str, changes: Edits) -> str:
         start = int(at * (len(text) + 1))
         end = min(len(text), start + int(size * 40))
         middle = {
-            "repeat": text[start:end] * 2,
-            "swap": text[start:end][::-1],
-            "delete": "",
-            "cut": "",
-        }.get(kind, new)
+            "repeat": text[start:end] * 2, "swap": text[start:end][::-1], "delete": "", "cut": "",
+        }.get(kind, new)  # fmt: skip
         rest = {"insert": text[start:], "cut": ""}.get(kind, text[end:])
         text = text[:start] + middle + rest
     return text
@@ -194,9 +189,7 @@ def real_texts(shared_data: Path) -> dict[str, list[str]]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_mutated_real_rows_raise_nothing_but_the_projects_error(
-    kind: str, real_texts: dict[str, list[str]], data: st.DataObject
-) -> None:
+def test_mutated_real_rows_raise_nothing_but_the_projects_error(kind, real_texts, data):
     text = mutate(data.draw(st.sampled_from(real_texts[kind])), data.draw(edits()))
     ledger = Ledger(data.draw(st.sampled_from(["strict", "skip"])))
     check(FUZZED[kind](text, ledger), ledger)
@@ -209,19 +202,14 @@ def test_mutated_real_rows_raise_nothing_but_the_projects_error(
     changes=edits(),
     kind=st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]),
 )
-def test_mutated_files_raise_nothing_but_the_projects_error(
-    tmp_path: Path, changes: Edits, kind: str
-) -> None:
+def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, kind):
     """The same below the door, byte by byte, for packed files too."""
     source = tmp_path / f"source{kind}"
     if kind == ".parquet" and not source.exists():
         sentence = {
-            "part_id": 0,
-            "words": ["a", "b"],
-            "pos_tags": [25, 25],
-            "named_entities": [0, 0],
+            "part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0],
             "coref_spans": [[0, 0, 1]],
-        }
+        }  # fmt: skip
         table = pyarrow.Table.from_pylist([{"document_id": "nw/a", "sentences": [sentence] * 3}])
         pyarrow.parquet.write_table(table, source)
     elif not source.exists():

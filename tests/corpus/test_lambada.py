@@ -1,7 +1,5 @@
 """LAMBADA: both texts, told apart, their published counts, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -106,9 +104,7 @@ def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
         ("lambada_test.jsonl", "openai", 5153, 306006),
     ],
 )
-def test_published_counts(
-    shared_data: Path, name: str, text: Text, passages: int, words: int
-) -> None:
+def test_published_counts(shared_data, name, text, passages, words):
     path = shared_data / "lambada" / name
     documents = list(make_documents(open_lines(path), str(path), text, "test"))
     assert (len(documents), sum(len(document.words) for document in documents)) == (passages, words)

@@ -1,7 +1,5 @@
 """LitBank: every published count, the splits of fold 0, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nested mentions: every policy and count against brute force over words and pairs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 
@@ -59,9 +57,7 @@ def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> No
 
 @settings(max_examples=200, deadline=None)
 @given(MENTIONS)
-def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(
-    mentions: list[Mention],
-) -> None:
+def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(mentions):
     spans = {(m.start, m.end) for m in mentions}
     if any(a < c < b < d for (a, b) in spans for (c, d) in spans):
         return

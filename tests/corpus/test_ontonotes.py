@@ -1,11 +1,12 @@
 """CoNLL-2012 rows: a document by hand, random ones there and back, bad rows, WinoBias' counts."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from drawn import WORD, documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,19 +45,13 @@ def test_reads_a_document_written_by_hand() -> None:
         words=("Ada", "Byron", "(", "Rome", ".", "she", "left", "it"),
         sentence_starts=(0, 5),
         mentions=(
-            Mention(0, 5, 12),
-            Mention(0, 2, 3),
-            Mention(3, 4, 7),
-            Mention(5, 8, 7),
-            Mention(5, 7, 3),
-            Mention(6, 8, 9),
-            Mention(7, 8, 3),
-            Mention(7, 8, 4),
+            Mention(0, 5, 12), Mention(0, 2, 3), Mention(3, 4, 7), Mention(5, 8, 7),
+            Mention(5, 7, 3), Mention(6, 8, 9), Mention(7, 8, 3), Mention(7, 8, 4),
         ),
         tags=("NNP", "NNP", "-LRB-", "NNP", ".", "PRP", "VBD", "PRP"),
         space_after=None,
         named_entities=(NamedEntity(0, 2, "PERSON"), NamedEntity(3, 4, "GPE")),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("odd", ["\u00a0", "\u2028", "\x0b", "\x1f", "\x85"])
@@ -101,9 +96,7 @@ def test_documents_without_part_of_speech_say_so() -> None:
         (("(WORK_OF_ART(ORG(GPE*", "*)))", "*"), [NamedEntity(0, 2, "WORK_OF_ART")]),
     ],
 )
-def test_the_outermost_of_nested_named_entities_are_kept_and_the_others_counted(
-    cells: tuple[str, ...], kept: list[NamedEntity]
-) -> None:
+def test_the_outermost_of_nested_named_entities_are_kept_and_the_others_counted(cells, kept):
     ledger = Ledger()
     [document] = read(wrap([row("a", "-", entity=cell) for cell in cells]), ledger=ledger)
     assert document.named_entities == tuple(kept)
@@ -195,41 +188,19 @@ def split_lines(text: str) -> list[str]:
 
 
 MARKED = re.compile(r"[-/\[].+")
-CHARACTERS = st.characters(codec="utf-8", exclude_categories=("Z", "C"))
-WORDS = st.text(CHARACTERS, min_size=1, max_size=6).filter(lambda word: not MARKED.match(word))
+WORDS = WORD.filter(lambda word: not MARKED.match(word))
 
 
-@st.composite
-def documents(draw: st.DrawFn) -> Document:
-    """Any that the format can hold: a chain can't cross itself."""
-    sentences = draw(st.lists(st.lists(WORDS, min_size=1, max_size=5), min_size=1, max_size=4))
-    words = [word for sentence in sentences for word in sentence]
-    starts = [sum(map(len, sentences[:i])) for i in range(len(sentences))]
-    bounds = st.tuples(st.integers(0, len(words) - 1), st.integers(1, 4), st.integers(0, 3))
-    mentions: list[Mention] = []
-    for start, size, chain in draw(st.lists(bounds, max_size=8)):
-        mention = Mention(start, min(start + size, len(words)), chain)
-        if all(
-            mention.end <= m.start or m.end <= mention.start or nests(m, mention)
-            for m in mentions
-            if m.chain == chain
-        ):
-            mentions.append(mention)
-    places, labels = st.integers(0, len(words) - 1), st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
-    named = draw(st.dictionaries(places, labels, max_size=3))
-    entities = [NamedEntity(at, at + 1, label) for at, label in named.items()]
-    penn = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
-    tags = draw(st.lists(penn, min_size=len(words), max_size=len(words)))
-    return Document(
-        name="nw/a/b",
-        part=draw(st.integers(0, 20)),
-        split="train",
-        genre="nw",
-        words=tuple(words),
-        sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
-        tags=tuple(tags),
-        named_entities=tuple(sorted(entities)),
+TAGS = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
+LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
+
+
+def fits(mention: Mention, others: Sequence[Mention]) -> bool:
+    """A chain can't cross itself."""
+    return all(
+        mention.end <= m.start or m.end <= mention.start or nests(m, mention)
+        for m in others
+        if m.chain == mention.chain
     )
 
 
@@ -264,10 +235,15 @@ def write(document: Document) -> list[str]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(documents())
+@given(documents(WORDS, TAGS, LABELS, st.just("nw/a/b"), keep=fits, split="train"))
 def test_random_documents_come_back(document: Document) -> None:
-    [read_back] = read_rows(write(document), "f")
-    assert read_back == document
+    words = ("NN",) * len(document.words)
+    whole = replace(
+        document, tags=document.tags or words, named_entities=document.named_entities or (),
+        space_after=None,
+    )  # fmt: skip
+    [read_back] = read_rows(write(whole), "f")
+    assert read_back == whole
 
 
 def test_winobias_has_its_published_counts(shared_data: Path) -> None:

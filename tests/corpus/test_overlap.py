@@ -1,7 +1,5 @@
 """What is evaluated is not trained on: passages are found by their text and cut out of it."""
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CoNLL-2012 in the hub's parquet form: equal to the rows, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -98,9 +96,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), FAULTS, ids=[str(row[0]) for row in FAULTS])
-def test_a_bad_document_is_named_or_left_out(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_a_bad_document_is_named_or_left_out(tmp_path, change, message):
     row = {"document_id": "nw/b", "sentences": [{**SENTENCE, **change}]}
     path = write(tmp_path / "bad.parquet", [row])
     with refused(rf"bad.parquet, document 'nw/b'({message})"):

@@ -1,7 +1,5 @@
 """One door to every format: layouts, detection, policies, and what can't be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path, PurePath
 from typing import Any
@@ -197,9 +195,7 @@ DETECTED += [
 
 
 @pytest.mark.parametrize(("name", "text", "format"), DETECTED)
-def test_format_of_a_single_file_is_detected_and_read(
-    tmp_path: Path, name: str, text: str, format: str
-) -> None:
+def test_format_of_a_single_file_is_detected_and_read(tmp_path, name, text, format):
     path = write(tmp_path / name, text)
     found, why = detect_format(path)
     assert found == format

@@ -1,7 +1,5 @@
 """The pinned corpora have the counts of the committed results (CI: what `fetch-data` downloads)."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A format is one module, which is discovered, named, recognised and read."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

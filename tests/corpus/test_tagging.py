@@ -1,7 +1,5 @@
 """The tagger of LAMBADA's targets: what it sees, what it learns, how it is scored."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest
@@ -121,12 +119,9 @@ def test_last_words_are_those_with_letters() -> None:
 
 def test_scores_are_those_of_the_pairs() -> None:
     pairs = [
-        ("nouns", "nouns"),
-        ("nouns", "nouns"),
-        ("nouns", "other"),
-        ("proper_nouns", "nouns"),
+        ("nouns", "nouns"), ("nouns", "nouns"), ("nouns", "other"), ("proper_nouns", "nouns"),
         ("other", "other"),
-    ]
+    ]  # fmt: skip
     scores = score_groups(pairs)
     assert (scores["n"], scores["accuracy"]) == (5, 3 / 5)
     assert scores["groups"]["nouns"] == {"n": 3, "recall": 2 / 3, "precision": 2 / 3}

@@ -1,7 +1,5 @@
 """Readers of tasks: what they make of a file, the published counts, and what they refuse."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter
@@ -54,9 +52,7 @@ def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_pinned_files_have_the_stated_sizes(
-    name: str, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pinned_files_have_the_stated_sizes(name, shared_data, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(shared_data))
     examples, ledger = read(name, Path(locate(name, None, tmp_path)["root"]))
     assert Counter(example.split for example in examples) == SIZES[name]
@@ -142,9 +138,7 @@ BAD: list[tuple[str, str, Callable[[str], str], str]] = [
 
 
 @pytest.mark.parametrize(("folder", "file", "damage", "message"), BAD)
-def test_a_bad_line_is_named_or_left_out(
-    folder: str, file: str, damage: Callable[[str], str], message: str, tmp_path: Path
-) -> None:
+def test_a_bad_line_is_named_or_left_out(folder, file, damage, message, tmp_path):
     path = task_files.write_tasks(tmp_path) / folder / file
     task = next(one.name for one in registry().values() if one.dataset.folder == folder)
     whole = len(read(task, tmp_path / folder)[0])
@@ -170,9 +164,7 @@ def test_examples_are_thinned_out_evenly() -> None:
     assert thin_out(examples, 100) == examples
 
 
-def test_the_step_leaves_the_examples_that_the_readers_read(
-    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_step_leaves_the_examples_that_the_readers_read(tmp_path, root, monkeypatch):
     data = task_files.write_tasks(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     params = load(root / "params.yaml", {"examples.path": str(data)})

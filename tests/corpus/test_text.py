@@ -1,7 +1,5 @@
 """Running text: every character of a plain book is accounted for, and what is no text refused."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 import zipfile
@@ -184,9 +182,7 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     ],
     ids=["after-end", "before-start", "tenth", "licence"],
 )  # fmt: skip
-def test_a_reader_that_leaves_much_out_says_so(
-    text: str, lost: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_reader_that_leaves_much_out_says_so(text, lost, tmp_path, caplog):
     _, ledger = read(write(tmp_path / "a.txt", text))
     assert ledger["counts"].get("books_of_which_much_is_left_out", 0) == lost
     assert ("words are left out" in caplog.text) == lost
@@ -231,9 +227,7 @@ def test_words_are_spacys() -> None:
         (b" \n\n", "no text in this file"),
     ],
 )
-def test_what_is_no_text_is_refused_with_its_place(
-    tmp_path: Path, data: bytes, message: str
-) -> None:
+def test_what_is_no_text_is_refused_with_its_place(tmp_path, data, message):
     write(tmp_path / "good.txt", LONG)
     bad = write(tmp_path / "bad.txt", data)
     with pytest.raises(CorpusError, match=message) as caught:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -66,10 +67,20 @@ def every_text(size: int, vocabulary: int) -> AlignedCorpus:
     none = np.zeros(tokens.size, np.int32)
     words = np.tile(np.arange(-1, size, dtype=np.int32), len(texts))
     offsets = np.arange(len(texts) + 1, dtype=np.int64) * (size + 1)
-    return AlignedCorpus(
-        "test", tuple(f"d{i}" for i in range(len(texts))), ("",), tokens=tokens.reshape(-1),
-        gold=none, mentions=none - 1, words=words, tags=none, bytes=none, offsets=offsets,
-    )  # fmt: skip
+    columns = {"tokens": tokens.reshape(-1), "words": words, "bytes": none}
+    return plain_corpus(none, none - 1, offsets, "test", **columns)
+
+
+def plain_corpus(
+    gold: ArrayLike, mentions: ArrayLike, offsets: ArrayLike, split: str = "train", **columns: Any
+) -> AlignedCorpus:
+    """Documents without tags; each token is another, and a word, if ``columns`` are not given."""
+    places = np.arange(len(np.asarray(gold)), dtype=np.int32)
+    own = {"tokens": places, "words": places - 1, "bytes": np.ones(len(places), np.uint16)}
+    own |= {"gold": np.array(gold, np.int32), "mentions": np.array(mentions, np.int32)}
+    own |= {"tags": np.zeros(len(places), np.uint8), "offsets": np.asarray(offsets)}
+    names = tuple(f"d{i}" for i in range(len(own["offsets"]) - 1))
+    return AlignedCorpus(split, names, ("",), **own | columns)
 
 
 @cache

@@ -1,7 +1,5 @@
 """A training of a tiny model, and what is compared of two."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,15 +38,10 @@ def make_training(
 
     return Training(
         build_model(entry, VOCABULARY, 0, seed=1).to(device),
-        give(corpus or tiny_corpus(), entry.labels, 1),
-        validate,
-        entry.lm,
-        1,
-        CheckpointStore(folder / "checkpoints", 2),
-        checkpoint_every,
-        CurveFile(folder / "curve.csv").write_row,
-        max_minutes=max_minutes,
-    )
+        give(corpus or tiny_corpus(), entry.labels, 1), validate, entry.lm, 1,
+        CheckpointStore(folder / "checkpoints", 2), checkpoint_every,
+        CurveFile(folder / "curve.csv").write_row, max_minutes=max_minutes,
+    )  # fmt: skip
 
 
 def weights(training: Training) -> Tensor:
