@@ -29,14 +29,10 @@ pytestmark = pytest.mark.skipif(
 )
 NEURAL = [name for name, kind in KINDS.items() if "windows" in kind.can]
 SWITCHES: list[dict[str, Any]] = [
-    {},
-    {"entity_values": "both"},
-    {"entity_values": "entity", "memory_write": "mean"},
-    {"entity_gate": "zero", "entity_layer_norm": True},
-    {"memory_gradient_windows": 2},
-    {"memory_life": "epochs"},
-    {"gradient_checkpointing": True},
-]
+    {}, {"entity_values": "both"}, {"entity_values": "entity", "memory_write": "mean"},
+    {"entity_gate": "zero", "entity_layer_norm": True}, {"memory_gradient_windows": 2},
+    {"memory_life": "epochs"}, {"gradient_checkpointing": True},
+]  # fmt: skip
 CLOSE = {"rtol": 1e-3, "atol": 1e-5}
 
 

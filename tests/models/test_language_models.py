@@ -226,12 +226,9 @@ def test_documents_packed_in_a_row_are_as_each_alone(model: LanguageModel) -> No
 
 
 RECURRENT: dict[str, dict[str, Any]] = {
-    "lstm": {"residual": True},
-    "elmo": {"hidden": 24},
-    "taglm": {},
-    "transformer-xl": {"memory_tokens": 24},
-    "xlnet": {"memory_tokens": 24},
-}
+    "lstm": {"residual": True}, "elmo": {"hidden": 24}, "taglm": {},
+    "transformer-xl": {"memory_tokens": 24}, "xlnet": {"memory_tokens": 24},
+}  # fmt: skip
 recurrent = pytest.mark.parametrize("kind", RECURRENT)
 
 
@@ -295,9 +292,7 @@ def test_an_encoder_of_both_sides_sees_no_padding(model: LanguageModel) -> None:
 
 @having("entities")
 @torch.no_grad()
-def test_labels_change_what_is_read_later_and_none_is_as_if_there_were_no_memory(
-    model: LanguageModel,
-) -> None:
+def test_labels_change_what_is_read_later_and_none_is_as_if_there_were_no_memory(model):
     first, second = make_batch(model), make_batch(model, 1)
     start = model.start(ROWS, ENTITIES)
     _, state = model.encode(first, start)
@@ -558,26 +553,20 @@ FORMULAS: list[tuple[str, dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("kind", "changes", "expected"), FORMULAS, ids=str)
-def test_parameters_are_as_many_as_the_formula_says(
-    kind: str, changes: dict[str, Any], expected: int
-) -> None:
+def test_parameters_are_as_many_as_the_formula_says(kind, changes, expected):
     assert tiny_model(kind, **changes).count_parameters() == expected
 
 
 @variants
 @windows
-def test_a_resumed_run_ends_in_the_same_bytes(
-    kind: str, changes: dict[str, Any], windows: int, tmp_path: Path
-) -> None:
+def test_a_resumed_run_ends_in_the_same_bytes(kind, changes, windows, tmp_path):
     how = {"checkpoint_every": 3, "memory_gradient_windows": windows} | changes
     assert_resumes(tmp_path, kind, steps=10, stop=5, begun=3, **how)
 
 
 @variants
 @windows
-def test_recomputation_gives_the_same_gradients(
-    kind: str, changes: dict[str, Any], windows: int, tmp_path: Path
-) -> None:
+def test_recomputation_gives_the_same_gradients(kind, changes, windows, tmp_path):
     """With dropout and masks; and every weight has a gradient."""
     how = {"documents_per_step": 4, "memory_gradient_windows": windows} | changes
     found = []
@@ -616,9 +605,7 @@ def test_training_lowers_the_held_out_loss(kind: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_compiler
 @variants
-def test_a_compiled_model_trains_as_the_plain_one(
-    kind: str, changes: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_compiled_model_trains_as_the_plain_one(kind, changes, tmp_path):
     how = {"dropout": 0.0, "memory_gradient_windows": 0} | changes
     trainings = [
         make_training(tmp_path / mode, kind, compile=mode, **how) for mode in ("off", "default")
@@ -656,9 +643,7 @@ def test_activations_are_computed_twice_only_where_it_is_asked_for(model: Langua
         ("xlnet", "transformer-xl", r"attn_type 'uni', expected 'bi' of an XLNet"),
     ],
 )
-def test_a_folder_of_another_model_is_refused(
-    kind: str, saved: str, told: str, tmp_path: Path
-) -> None:
+def test_a_folder_of_another_model_is_refused(kind, saved, told, tmp_path):
     tiny_model(saved).save(tmp_path)
     with pytest.raises(ValueError, match=told):
         load_model(tmp_path, KINDS[kind])
@@ -679,9 +664,7 @@ def test_a_folder_of_another_model_is_refused(
     ],
     ids=str,
 )
-def test_weights_of_another_shape_are_refused(
-    kind: str, changes: dict[str, Any], told: str, tmp_path: Path
-) -> None:
+def test_weights_of_another_shape_are_refused(kind, changes, told, tmp_path):
     tiny_model(kind).save(tmp_path)
     with pytest.raises(ValueError, match=told):
         tiny_model(kind, initial_weights=str(tmp_path), **changes)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,8 @@ from entity_transformers.train.checkpoint import CheckpointStore, CurveFile, Pro
 from entity_transformers.train.loop import TrainingError
 
 
-def cut_tensors(folder: Path) -> None:
-    os.truncate(folder / "tensors.safetensors", 1000)
-
-
-def drop_values(folder: Path) -> None:
-    (folder / "values.json").unlink()
-
-
-def cut_values(folder: Path) -> None:
-    os.truncate(folder / "values.json", 10)
-
-
-def add_value(folder: Path) -> None:
-    write_json(folder / "values.json", read_json(folder / "values.json") | {"foreign": 1})
+def add_value(folder: Path, **value: Any) -> None:
+    write_json(folder / "values.json", read_json(folder / "values.json") | value)
 
 
 def flip_second_moment(folder: Path) -> None:
@@ -43,11 +32,18 @@ def flip_second_moment(folder: Path) -> None:
 
 def change_run(folder: Path) -> None:
     """A whole one of another training, with its digests."""
-    write_json(folder / "values.json", read_json(folder / "values.json") | {"run": "another"})
+    add_value(folder, run="another")
     write_record(folder, ("tensors.safetensors", "values.json"))
 
 
-DAMAGES = [cut_tensors, drop_values, cut_values, add_value, flip_second_moment, change_run]
+DAMAGES: list[Callable[[Path], None]] = [
+    lambda folder: os.truncate(folder / "tensors.safetensors", 1000),
+    lambda folder: (folder / "values.json").unlink(),
+    lambda folder: os.truncate(folder / "values.json", 10),
+    lambda folder: add_value(folder, foreign=1),
+    flip_second_moment,
+    change_run,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -9,19 +9,15 @@ import torch
 from tiny import tiny_corpus
 from trainings import assert_resumes, make_training
 
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import Batch
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.train.loop import Training
 
 SHORT = tiny_corpus(5, seed=3, shortest=2, longest=9)  # several end in one window, some twice
 STILL = {
-    "dropout": 0.0,
-    "learning_rate": 1e-30,
-    "warmup_steps": 0,
-    "entity_values": "both",
+    "dropout": 0.0, "learning_rate": 1e-30, "warmup_steps": 0, "entity_values": "both",
     "entity_layer_norm": True,
-}
+}  # fmt: skip
 EPOCHS = {"memory_life": "epochs"}
 
 
@@ -87,9 +83,7 @@ def spread(model: Any) -> None:
     ],
     ids=str,
 )
-def test_documents_go_on_with_their_entities(
-    tmp_path: Path, corpus: AlignedCorpus, changes: dict[str, Any]
-) -> None:
+def test_documents_go_on_with_their_entities(tmp_path, corpus, changes):
     training = make_training(tmp_path / "1", corpus=corpus, **(STILL | EPOCHS | changes))
     spread(training.model.module)
     expected, kept = read_slowly(training, 20)
