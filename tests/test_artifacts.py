@@ -1,10 +1,7 @@
 """Files are whole or not there, equal content gives equal bytes, no NaN reaches a metrics file."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +193,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(
-    how: str, tmp_path: Path
-) -> None:
+def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(how, tmp_path):
     """Before it has read any: with 25 doublings a word of 1,000 letters takes 30 GB."""
     change, message = HOSTILE[how]
     path = save_tokenizer(tmp_path, change)
@@ -218,9 +213,7 @@ def test_a_pattern_without_an_end_is_one_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_json, read_tokenizer])
-def test_a_file_of_more_bytes_is_not_read(
-    read: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_more_bytes_is_not_read(read, tmp_path, monkeypatch):
     path = save_tokenizer(tmp_path, {})
     monkeypatch.setattr(artifacts, "LARGEST", path.stat().st_size)
     assert read(path)

@@ -1,7 +1,5 @@
 """The documents: links, commands, files and diffs are there, notebooks print what they show."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re
@@ -133,18 +131,14 @@ def list_commands() -> set[str]:
 @pytest.mark.parametrize(
     "command", sorted(one for one in list_commands() if one.startswith("entity-transformers "))
 )
-def test_every_command_of_the_package_is_understood(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_of_the_package_is_understood(command, monkeypatch):
     monkeypatch.chdir(ROOT)
     _, name, *words = shlex.split(command)
     assert make_parser([name]).parse_args([name, *words]).command == name
 
 
 @pytest.mark.parametrize("command", PRINTED)
-def test_a_command_runs_as_printed(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_runs_as_printed(command, tmp_path, monkeypatch):
     for name in ("params.yaml", "Snakefile", "docs/notebooks/netherfield.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plainly import latest_run
 from tiny import lively_model
 from written import LEXICON, join_parts, write_documents
 
@@ -200,10 +201,7 @@ def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.
             hidden = np.concatenate([ahead, hidden[:, 16:]], 1)
         parts.append(hidden)
         for entity in set(window) - {0}:
-            last = first = max(t for t, e in enumerate(window) if e == entity)
-            while model.memory_write == "mean" and first > 0 and window[first - 1] == entity:
-                first -= 1
-            vectors[entity] = hidden[first : last + 1].mean(0)
+            vectors[entity] = hidden[latest_run(window, entity, model.memory_write)].mean(0)
     return np.concatenate(parts), vectors
 
 

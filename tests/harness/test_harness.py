@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
+from plainly import score_continuation
 from tiny import lively_model
 from tokenizers import Tokenizer
 
@@ -158,18 +158,6 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     assert cut == also == found[0][: found[0].index(stop["until"][0])]
 
 
-def score_plainly(model: LanguageModel, tokenizer: Tokenizer, given: str, wanted: str) -> float:
-    """The log-probability of a continuation by one pass over transformers' own model."""
-    spaces = len(given) - len(given.rstrip())
-    given, wanted = given.rstrip(), given[len(given) - spaces :] + wanted
-    whole, before = tokenizer.encode(given + wanted).ids, tokenizer.encode(given).ids
-    target = whole[len(before) :]
-    with torch.no_grad():
-        logits = model.module(torch.tensor([whole[-(WINDOW + 1) : -1]])).logits[0].double()
-    rows = torch.log_softmax(logits, -1)[-len(target) :]
-    return float(rows[torch.arange(len(target)), torch.tensor(target)].sum())
-
-
 def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
     exported: Path, trained: LanguageModel, tokenizer: Tokenizer, tmp_path: Path, monkeypatch
 ) -> None:
@@ -194,7 +182,7 @@ def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
                 texts = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
                 if task == "pronoun_partial":
                     texts = text[:start] + option, text[end:]
-                expected.append(score_plainly(trained, tokenizer, *texts))
+                expected.append(score_continuation(trained, tokenizer, *texts, WINDOW))
         assert [float(answer[0]) for answer in answers] == pytest.approx(expected, rel=1e-5)
         scoring = task.removeprefix("pronoun_")  # that of step choices
         every = [texts for row in rows for texts in choices.ask(row, scoring)]

@@ -1,7 +1,5 @@
 """Synthetic recall: what is trained, how it is counted, and rows of PAPER.md's table."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -62,9 +60,7 @@ def find(rows: Rows) -> dict[str, tuple[Any, int]]:
         ("keys-values-gradient", 12, 2, "both", 1500),
     ],
 )
-def test_every_row_reads_as_many_tokens(
-    name: str, window: int, earlier: int, values: str | None, steps: int
-) -> None:
+def test_every_row_reads_as_many_tokens(name, window, earlier, values, steps):
     entry = resolve_entry(FULL, name, OF_KIND)
     lm = entry.lm
     assert (lm.window, lm.memory_gradient_windows, lm.steps) == (window, earlier, steps)
@@ -133,9 +129,7 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     assert found["later"][1] == 50 * 2
 
 
-def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monkeypatch):
     models = {
         "gold": {"kind": "gpt2e", "labels": "gold"},
         "none": {"kind": "gpt2e", "labels": "none"},
@@ -166,9 +160,7 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
         ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
     ],
 )
-def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
-    tmp_path: Path, name: str, share: float, low: float, high: float
-) -> None:
+def test_the_gradient_through_the_memory_makes_it_carry_a_fact(tmp_path, name, share, low, high):
     """Rows of PAPER.md's table with params.yaml's own setting (chance 0.10, 4,000 questions), so at
     the width at which it was made, and with a ``share`` of its documents.
 

@@ -201,16 +201,20 @@ def test_losses_and_gradients_are_those_of_transformers_two_heads(kind, labels, 
 
 @pytest.mark.parametrize("pooling", ["last", "concat"])
 @pytest.mark.parametrize("kind", KIND_NAMES)
-def test_examples_side_by_side_are_read_as_each_alone(
-    kind: str, pooling: str, tokenizer: Tokenizer
-) -> None:
+def test_examples_side_by_side_are_read_as_each_alone(kind, pooling, tokenizer):
     torch.manual_seed(1)
     model = Finetuned(make_model(kind, tokenizer), WINOGRANDE, 0.1, pooling).eval()
     inputs = make_inputs(choices(), "pronoun", tokenizer, model.model.context)
+    assert_read_alone(model, inputs)
+
+
+def assert_read_alone(model: Finetuned, inputs: list[Inputs]) -> torch.Tensor:
+    """What is said of all, which is what is said of each alone."""
     said, nats = model.read(inputs)
     alone = [model.read([one]) for one in inputs]
     assert torch.allclose(said, torch.cat([one for one, _ in alone]), atol=1e-5)
     assert torch.allclose(nats, torch.cat([one for _, one in alone]), atol=1e-5)
+    return said
 
 
 def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer) -> None:
@@ -344,9 +348,7 @@ def test_entities_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Toke
     inputs = with_chains(tokenizer)
     lengths = {len(row) for one in inputs for row in one.sequences}
     assert len(lengths) > 1  # some are padded
-    said, _ = model.read(inputs)
-    alone = torch.cat([model.read([one])[0] for one in inputs])
-    assert torch.allclose(said, alone, atol=1e-5)
+    said = assert_read_alone(model, inputs)
     off, _ = model.read([replace(one, entities=(), read=()) for one in inputs])
     assert (off - said).abs().max() > 1e-4
 

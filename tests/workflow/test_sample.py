@@ -1,7 +1,5 @@
 """The numbers of study sample, where `make sample` has made them (a job of CI does)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

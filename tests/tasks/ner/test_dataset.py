@@ -1,7 +1,5 @@
 """Sentences, tags and vector rows of documents."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -54,9 +52,7 @@ def test_labels_absent_from_train_come_after_the_known_ones() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from("ABC")), max_size=8),
     st.data(),
 )
-def test_spans_come_back_from_the_tags(
-    tokens: list[tuple[int, int, str]], data: st.DataObject
-) -> None:
+def test_spans_come_back_from_the_tags(tokens, data):
     """Any flat spans, cut at sentence ends by hand, are read back by the rule of IOB2."""
     spans, end = [], 0
     for gap, length, label in tokens:

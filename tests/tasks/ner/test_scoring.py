@@ -1,7 +1,5 @@
 """Scores against an own brute-force scorer, seqeval, scikit-learn and hand-made cases."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The tagger against nn.LSTM, tanh(W h + b) and pytorch-crf; over several layers; later vectors."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from pathlib import Path
