@@ -45,18 +45,14 @@ def test_a_book_is_read_from_either_file_or_its_folder(tmp_path: Path, given: st
     corpus = read_corpus("booknlp", tmp_path / given)
     assert list(corpus) == [
         Document(
-            name="emma",
-            part=0,
-            split="train",
-            genre="",
-            words=("Ada", "Byron", '"', "She"),
+            name="emma", part=0, split="train", genre="", words=("Ada", "Byron", '"', "She"),
             sentence_starts=(0, 3),
             mentions=(Mention(0, 2, 7), Mention(1, 2, 9), Mention(3, 4, 7)),
             tags=("NNP", "NNP", "``", "PRP"),
             space_after=(True, False, True, True),
             named_entities=(NamedEntity(0, 2, "PER"),),
         )
-    ]
+    ]  # fmt: skip
     counts = {"entities_without_chain": 1, "named_entities_inside_others": 1}
     assert corpus.ledger.counts == counts
 

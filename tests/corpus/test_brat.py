@@ -41,10 +41,7 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
     corpus = read_corpus("brat", tmp_path / given)
     assert list(corpus) == [
         Document(
-            name="a",
-            part=0,
-            split="train",
-            genre="",
+            name="a", part=0, split="train", genre="",
             words=tuple("Ada Byron met the un British “ Mary ” . She and she".split()),
             sentence_starts=(0, 4, 10),
             mentions=(
@@ -54,11 +51,8 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
             space_after=(*(True,) * 4, False, True, False, False, *(True,) * 5),
         )
     ]  # fmt: skip
-    counts = {
-        "relations_of_other_types": 1,
-        "annotations_of_other_kinds": 3,
-        "discontinuous_mentions": 1,
-    }
+    counts = {"relations_of_other_types": 1, "annotations_of_other_kinds": 3}
+    counts["discontinuous_mentions"] = 1
     if not given:
         counts["texts_without_annotations"] = 1
     assert corpus.ledger.counts == counts
@@ -93,15 +87,12 @@ def test_annotations_without_a_text_or_words_are_refused(tmp_path: Path) -> None
 def test_a_span_s_words_are_its_characters(text: str, data: st.DataObject) -> None:
     """Whatever is marked comes back from the words, but for white space."""
     places = st.integers(0, len(text))
-    spans = data.draw(
-        st.lists(st.tuples(places, places).map(lambda two: (min(two), max(two))), max_size=5)
-    )
+    spans = data.draw(st.lists(st.tuples(places, places).map(sorted), max_size=5))
     found = split_annotated(text, spans)
     for (start, end), (first, last) in zip(spans, found.spans, strict=True):
         assert "".join(found.words[first:last]) == "".join(text[start:end].split())
-    whole = "".join(
-        word + " " * space for word, space in zip(found.words, found.spaces, strict=True)
-    )
+    pairs = zip(found.words, found.spaces, strict=True)
+    whole = "".join(word + " " * space for word, space in pairs)
     assert whole.split() == text.split()
     lines = [line.split()[0] for line in text.split("\n") if line.split()]
     assert len(found.starts) == len(lines)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from conll_files import conll, write
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus import conll2012
@@ -85,8 +86,7 @@ def mutate(text: str, changes: Edits) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    tokens = text.split("\n")
-    return [*(token + "\n" for token in tokens[:-1]), *([tokens[-1]] if tokens[-1] else [])]
+    return re.findall("[^\n]*\n|[^\n]+", text)
 
 
 def check(documents: Iterable[Document], ledger: Ledger) -> None:
@@ -183,11 +183,7 @@ def real_texts(shared_data: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", FUZZED)
-@settings(
-    max_examples=300,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_mutated_real_rows_raise_nothing_but_the_projects_error(kind, real_texts, data):
     text = mutate(data.draw(st.sampled_from(real_texts[kind])), data.draw(edits()))
@@ -195,13 +191,8 @@ def test_mutated_real_rows_raise_nothing_but_the_projects_error(kind, real_texts
     check(FUZZED[kind](text, ledger), ledger)
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    changes=edits(),
-    kind=st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]),
-)
+@settings(max_examples=100)
+@given(edits(), st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]))
 def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, kind):
     """The same below the door, byte by byte, for packed files too."""
     source = tmp_path / f"source{kind}"
@@ -215,9 +206,8 @@ def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, k
     elif not source.exists():
         write(source, '{"name": "a", "words": ["b"]}\n' if kind == ".jsonl" else conll("nw/a"))
     target = tmp_path / f"mutated{kind}"
-    target.write_bytes(
-        mutate(source.read_bytes().decode("latin-1"), changes).encode("latin-1", "replace")
-    )
+    mutated = mutate(source.read_bytes().decode("latin-1"), changes)
+    target.write_bytes(mutated.encode("latin-1", "replace"))
     for policy in get_args(Policy):
         read_or_fail("jsonl" if kind == ".jsonl" else "ontonotes", target, policy)
 

@@ -18,7 +18,7 @@ from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(documents(chain=st.integers(-(2**63), 2**63 - 1)))
 def test_a_document_comes_back_through_json(document: Document) -> None:
     line = json.dumps(to_row(document), ensure_ascii=False)

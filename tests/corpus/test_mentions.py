@@ -34,7 +34,7 @@ def words(mentions: list[Mention] | tuple[Mention, ...]) -> Counter[int]:
     return Counter(word for m in mentions for word in range(m.start, m.end))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MENTIONS, st.sampled_from(["outermost", "innermost", "drop"]))
 def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> None:
     kept, lost = flatten(mentions, N_WORDS, policy)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> No
     assert (lost["merged_spans"], lost["merged_chains"]) == (len(mentions) - len(merged), joined)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(MENTIONS)
 def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(mentions):
     spans = {(m.start, m.end) for m in mentions}
@@ -73,7 +73,7 @@ def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(me
     assert {(m.start, m.end) for m in inner} == spans - {other for _, other in inside}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MENTIONS)
 def test_counts_against_brute_force(mentions: list[Mention]) -> None:
     per_word = words(mentions)
@@ -89,7 +89,7 @@ def test_counts_against_brute_force(mentions: list[Mention]) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(MENTIONS)
 def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> None:
     groups = [{m.chain} for m in mentions]

@@ -234,7 +234,7 @@ def write(document: Document) -> list[str]:
     return [*lines, "\n", "#end document\n"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(documents(WORDS, TAGS, LABELS, st.just("nw/a/b"), keep=fits, split="train"))
 def test_random_documents_come_back(document: Document) -> None:
     words = ("NN",) * len(document.words)

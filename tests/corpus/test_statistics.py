@@ -18,7 +18,7 @@ from entity_transformers.corpus.statistics import (
 TAGS = st.sampled_from(["NN", "NNS", "NNP", "NNPS", "PRP", "PRP$", "VB", "XX", "DT"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(documents(tag=TAGS, label=st.sampled_from("AB")), max_size=6))
 def test_counts_equal_loops_over_words(corpus: list[Document]) -> None:
     statistics = describe(corpus, "outermost")

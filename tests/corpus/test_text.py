@@ -188,7 +188,7 @@ def test_a_reader_that_leaves_much_out_says_so(text, lost, tmp_path, caplog):
     assert ("words are left out" in caplog.text) == lost
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc"))), max_size=30))
 def test_every_character_but_spaces_is_kept(lines: list[str]) -> None:
     text = "\n".join(lines)

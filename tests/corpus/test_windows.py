@@ -24,7 +24,7 @@ def make_corpus(lengths: list[int], entities: int = 3, seed: int = 0) -> Aligned
     return give(corpus, "gold")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12).filter(lambda ls: max(ls) > 1),
     streams=st.integers(1, 4), window=st.integers(2, 16), seed=st.integers(0, 5),
@@ -48,7 +48,7 @@ def test_streams_read_whole_documents_in_order_without_gaps(lengths, streams, wi
         np.testing.assert_array_equal(tokens[jumps - 1], ends)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(2, 30), min_size=1, max_size=10),
     streams=st.integers(1, 3), window=st.integers(2, 40), seed=st.integers(0, 5),
@@ -88,7 +88,7 @@ def test_an_epoch_predicts_every_token_once() -> None:
     assert sorted(targets) == sorted({*range(sum(lengths))} - {*corpus.offsets[:-1].tolist()})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(2, 20), min_size=1, max_size=6), st.integers(2, 24), st.integers(0, 5))
 def test_chains_start_and_end_with_their_document(lengths, window, seed):
     """Chains end as often as they start, in the same rows; twice in one window counts once."""

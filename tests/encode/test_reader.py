@@ -71,11 +71,6 @@ def test_states_are_those_of_each_document_alone_whatever_the_batch(model, corpu
         np.testing.assert_allclose(found, alone[corpus.document(d)], rtol=1e-4, atol=1e-5)
 
 
-def test_labels_are_read_where_the_kind_reads_any(model, corpus):
-    gold, none = (read_hidden(model, give(corpus, layer), 12, 3) for layer in ("gold", "none"))
-    assert (abs(gold - none).max() > 1e-2) == model.can("entities")
-
-
 CAN = frozenset({"encode", "state"})
 
 

@@ -102,8 +102,3 @@ def test_words_have_their_vectors_in_every_split(documents, corpus, tokenizer, b
     for name, array in expected.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array)
-
-
-def test_documents_that_are_not_the_aligned_ones_are_refused(documents, corpus, vectors):
-    with pytest.raises(ValueError, match="that are aligned are not these"):
-        embed_mentions(vectors, documents[::-1], corpus, GROUPS)

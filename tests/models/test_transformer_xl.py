@@ -130,14 +130,6 @@ def test_transformers_reads_the_saved_folder_alike(tmp_path: Path) -> None:
         torch.testing.assert_close(state.hidden[:, layer], kept.transpose(0, 1), rtol=0, atol=1e-5)
 
 
-@torch.no_grad()
-def test_transformers_keeps_nothing_where_nothing_is_to_be_kept(tmp_path: Path) -> None:
-    make("transformer-xl", 0).save(tmp_path)
-    other = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    assert other(draw_tokens(5)).mems is None
-    assert TransformerXL.load(tmp_path).memory_tokens == 0
-
-
 def peer(memory: int | None = None) -> Any:
     """transformers' own model with the weights of `make`, which computes its sines in float32."""
     module = make("xlnet", memory).module

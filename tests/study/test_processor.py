@@ -15,13 +15,11 @@ CUDA = {"run.device": "cuda:0"}
     ("file", "flags", "gpus", "overrides", "warned"),
     [
         ("params.yaml", "fpu avx2 bmi2", 0, {}, True),
-        ("params.yaml", "fpu avx512_bf16 avx2", 0, {}, False),
         ("params.yaml", "fpu amx_bf16 avx2", 0, {}, False),
         ("params.yaml", None, 0, {}, False),  # the machine does not say
         ("studies/sample.yaml", "fpu avx2", 0, {}, False),  # in float32
         ("params.yaml", "fpu avx2", 0, CUDA, False),
         ("params.yaml", "fpu avx2", 1, {}, False),
-        ("params.yaml", "fpu avx2", 1, {"run.device": "cpu"}, True),
     ],
 )
 def test_a_study_in_bfloat16_is_warned_of(

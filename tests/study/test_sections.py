@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.study.params import ParamsError, load, parse
+from entity_transformers.study.params import ParamsError, parse
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,15 +68,3 @@ def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(section: str) ->
     values["corpus"]["resolvers"] = ["names"]
     values[section]["labels"] = "resolver:names"
     assert getattr(parse(values, "x"), section).labels == "resolver:names"
-
-
-def test_the_committed_study_sorts_them_by_what_its_proposed_model_reads() -> None:
-    params = load(ROOT / "studies/pointer.yaml")
-    labels = [entry.labels for entry in params.entries() if entry.role == "proposed"]
-    assert labels == [params.mentions.labels]
-
-
-def test_the_paper_s_values_have_as_many_entries_as_caches_that_are_measured() -> None:
-    params = load(ROOT / "params.yaml")
-    entries = {sum(one) for one in params.capacity.memories}
-    assert {*params.mentions.caches} <= entries

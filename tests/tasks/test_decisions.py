@@ -142,7 +142,7 @@ def retell(decider: Decider, text: ReadText) -> tuple[list[list[float]], list[Te
     return found, shifts
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(stories())
 def test_it_is_the_equations(story: Story) -> None:
     text, decider = random_text(story), lively_decider(6, longest=3).double()
@@ -280,7 +280,7 @@ def test_drawing_again_keeps_the_mean_of_each_group() -> None:
     assert kept.tolist() == [0, 0, 0, 3, 4, 5]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(stories(), stories(), st.integers(0, 19))
 def test_what_comes_later_changes_nothing(story: Story, other: Story, place: int) -> None:
     """Other tokens and other mentions from a token on: no decision or word before it changes."""
@@ -374,7 +374,7 @@ def by_hand(name: str, story: Story, power: float, new: float) -> list[dict[int,
     return found
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(stories(), st.sampled_from(["recency", "frequency"]), st.sampled_from([0.0, 0.5, 2.0]))
 def test_baselines_are_counts_by_hand(story: Story, name: str, power: float) -> None:
     found = np.exp(score_baseline(name, story, power, 1.5))

@@ -93,16 +93,13 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
     guesses = guess_tokens(model, corpus, window=task.window)
     with torch.no_grad():
         for d in range(7):
-            tokens, ids = (
-                torch.from_numpy(a[corpus.document(d)].astype(np.int64))[None]
-                for a in (corpus.tokens, corpus.gold)
-            )
+            columns = (corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)])
+            tokens, ids = (torch.from_numpy(a.astype(np.int64))[None] for a in columns)
             memory = model.start(1, task.entities)
             for first in range(0, task.length, task.window):
                 part = slice(first, first + task.window)
-                hidden = model.module.transformer(
-                    tokens[:, part], entity_ids=ids[:, part], memory=memory
-                ).last_hidden_state
+                given = {"entity_ids": ids[:, part], "memory": memory}
+                hidden = model.module.transformer(tokens[:, part], **given).last_hidden_state
                 memory = memory.write(ids[:, part], hidden)
                 expected = model.module.lm_head(hidden).argmax(-1)[0].numpy()
                 place = corpus.offsets[d] + first + 1
@@ -130,10 +127,7 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
 
 
 def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monkeypatch):
-    models = {
-        "gold": {"kind": "gpt2e", "labels": "gold"},
-        "none": {"kind": "gpt2e", "labels": "none"},
-    }
+    models = {labels: {"kind": "gpt2e", "labels": labels} for labels in ("gold", "none")}
     params = make_params(documents=64, test_documents=5, width=16, models=models)
     asked: list[str] = []
 

@@ -25,12 +25,10 @@ def cosine(a, b) -> float:
 def measure_plainly(vectors, entity, memory) -> dict[str, float]:
     """Every mean of the docstring by loops over pairs."""
     vectors = vectors.astype(float)
-    chains = [
-        chain for e in sorted(set(entity.tolist())) if len(chain := np.flatnonzero(entity == e)) > 1
-    ]
-    different = [
-        (i, j) for i, j in itertools.combinations(range(len(entity)), 2) if entity[i] != entity[j]
-    ]
+    chains = [np.flatnonzero(entity == e) for e in sorted(set(entity.tolist()))]
+    chains = [chain for chain in chains if len(chain) > 1]
+    pairs = itertools.combinations(range(len(entity)), 2)
+    different = [(i, j) for i, j in pairs if entity[i] != entity[j]]
     result = {}
     for name, space in (("", vectors), ("_centred", vectors - vectors.mean(0))):
         within = [

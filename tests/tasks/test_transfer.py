@@ -262,11 +262,8 @@ def test_entities_are_given_to_models_whose_states_they_change() -> None:
     values["models"]["gpt2"] = {"kind": "gpt2"}
     values["transfer"]["variants"] = {"full": {}, "chains": {"entities": "on"}}
     params = parse(values, "params.yaml")
-    found = {
-        kind: list(params.transfer.list_variants(params.model(kind), "winogrande"))
-        for kind in kinds
-    }
-    assert found == {"gpt2": ["full"], "gpt2e": ["full", "chains"], "gpt2-pointer": ["full"]}
+    for kind, expected in zip(kinds, (["full"], ["full", "chains"], ["full"]), strict=True):
+        assert list(params.transfer.list_variants(params.model(kind), "winogrande")) == expected
 
 
 SISTERS = [
@@ -458,13 +455,11 @@ def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch
     monkeypatch.setattr(finetuned, "make_optimizer", note)
     train(model, inputs, ULMFIT, 1)
     seen.append(copy())
-    moved = [
-        [
-            {not torch.equal(*pair) for pair in zip(*group, strict=True)}
-            for group in zip(*two, strict=True)
-        ]
-        for two in pairwise(seen)
-    ]
+
+    def differ(one: list[torch.Tensor], other: list[torch.Tensor]) -> set[bool]:
+        return {not torch.equal(*pair) for pair in zip(one, other, strict=True)}
+
+    moved = [list(map(differ, *two)) for two in pairwise(seen)]
     no, yes = {False}, {True}
     # the head's group has the projection, which words need, and the linear layer, which they don't
     assert moved == [
@@ -615,9 +610,7 @@ def test_a_task_that_is_not_read_is_refused_before_anything_runs(tmp_path: Path)
         parse(values, "x")
 
 
-TEXT = (
-    "Sarah was a better surgeon than Maria so she got the hard cases. The men met Ann's dog, too."
-)
+TEXT = "Sarah was a surgeon, Maria got the hard cases so she met the men and Ann's dog, too."
 
 
 def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list[tuple[int, int]]]:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from checkout import ROOT, run
-from rich.console import Console
 
 PLUGIN = ROOT / "workflow/logger"
 RULES = """\
@@ -73,22 +72,6 @@ def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Pat
         "stopped: bad (signal 2: saved at step 7 of 9)",
         "What was done or saved is kept; make study STUDY=x goes on from there.",
     ]
-
-
-def test_the_panel_shows_how_far_a_job_is_and_its_log_gives_way(panel, tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    log.write_text(f"step 1/9  loss 5\nstep 2/9  loss 4 [bold] {'and so on ' * 20}\n")
-    console = Console(width=80, record=True, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
-    progress = panel.make_progress(console)
-    progress.update(progress.add_task("make", total=8), completed=3)
-    progress.add_task("train-recall keys-values-gradient seed 1", logs=[log])
-    progress.add_task("score-ner gpt2 seed 1", logs=[tmp_path / "none"])
-    console.print(progress.get_renderable())
-    whole, first, second = console.export_text().splitlines()
-    assert whole.split() == ["make", "0:00:00", "3", "of", "8", "jobs"]
-    assert first.startswith("train-recall keys-values-gradient seed 1 0:00:00 step 2/9  loss 4 [b")
-    assert first.rstrip().endswith("…")
-    assert second.split() == ["score-ner", "gpt2", "seed", "1", "0:00:00"]
 
 
 def test_the_last_line_of_a_long_log_is_found(panel, tmp_path: Path) -> None:

@@ -50,9 +50,8 @@ def test_crf_equals_enumeration(lengths: list[int], tags: int) -> None:
         paths = list(itertools.product(range(tags), repeat=length))
         scores = torch.stack([score_path(crf, emissions[row], path) for path in paths])
         gold = score_path(crf, emissions[row], tuple(ids[row, :length].tolist()))
-        torch.testing.assert_close(
-            likelihood[row], gold - scores.logsumexp(0), rtol=1e-10, atol=1e-10
-        )
+        expected = gold - scores.logsumexp(0)
+        torch.testing.assert_close(likelihood[row], expected, rtol=1e-10, atol=1e-10)
         assert tuple(decoded[row, :length].tolist()) == paths[int(scores.argmax())]
         assert not decoded[row, length:].any()
 

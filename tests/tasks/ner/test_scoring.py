@@ -62,7 +62,7 @@ sentence_pairs = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sentence_pairs, st.data())
 @example([], None)
 @example([[(0, 0)]], None)

@@ -31,10 +31,8 @@ def make_document(seed: int, sentences: int = 200) -> Document:
         for _ in range(generator.integers(1, 4)):
             title = bool(generator.integers(0, 2))
             words.extend([5] if title else generator.integers(6, 30, generator.integers(1, 4)))
-            length = int(generator.integers(1, 4))
-            entities.append(
-                NamedEntity(len(words), len(words) + length, "PERSON" if title else "PLACE")
-            )
+            start, length = len(words), int(generator.integers(1, 4))
+            entities.append(NamedEntity(start, start + length, "PERSON" if title else "PLACE"))
             words.extend(generator.integers(0, 5, length))
             words.extend(generator.integers(6, 30, generator.integers(1, 3)))
     texts = tuple(map(str, words))
@@ -50,9 +48,7 @@ def make_sentences(
 
 def make_plain(words: int, labels: tuple[str, ...] = ()) -> TaggedSentences:
     """One sentence without named entities."""
-    document = Document(
-        "plain", 0, "train", "", tuple("w" * words), (0,) if words else (), named_entities=()
-    )
+    document = Document("plain", 0, "train", "", ("w",) * words, (0,), named_entities=())
     return build_sentences([document] if words else [], np.arange(words), labels)
 
 
@@ -159,10 +155,8 @@ def test_an_epoch_turns_dropout_on_and_returns_the_mean_loss_of_a_sentence(train
     tagger = Tagger(VECTORS, sentences.labels, PARAMS.model_copy(update={"dropout": 0.0}))
     tagger.load_state_dict(trained.tagger.state_dict())
     standing = torch.optim.SGD(tagger.parameters(), lr=0.0)
-    singly = [
-        tagger.loss(*pad(sentences, np.array([number]), torch.device("cpu"))).item()
-        for number in range(7)
-    ]
+    alone = (pad(sentences, np.array([number]), torch.device("cpu")) for number in range(7))
+    singly = [tagger.loss(*one).item() for one in alone]
     found = train_epoch(tagger, standing, sentences, [np.arange(5), np.arange(5, 7)])
     assert found == pytest.approx(np.mean(singly), rel=1e-5)
     assert tagger.training
