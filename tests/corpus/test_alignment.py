@@ -67,10 +67,8 @@ def test_table_1_gives_each_word_the_outermost_entity() -> None:
 def test_natural_spacing_follows_the_treebank_conventions() -> None:
     first = "`` I do n't ( really ) know , '' said Ann 's son ."
     words = [*first.split(), *'It cost $ 5 , or 3 % : " cheap " !'.split()]
-    assert (
-        "".join(spaced_words(make_document(words), "natural"))
-        == '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
-    )
+    text = "".join(spaced_words(make_document(words), "natural"))
+    assert text == '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
 
 
 BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])

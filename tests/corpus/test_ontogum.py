@@ -66,18 +66,14 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
     """Joined forms and empty nodes are no words; the place inside the object is no name of it."""
     assert list(read(write_folder(tmp_path), Ledger())) == [
         Document(
-            name=NAME,
-            part=0,
-            split="dev",
-            genre="bio",
+            name=NAME, part=0, split="dev", genre="bio", sentence_starts=(0, 6),
             words=("Ada", "saw", "Rome", "'s", "arch", ".", "The", "dog"),
-            sentence_starts=(0, 6),
             mentions=(Mention(0, 1, 1), Mention(2, 5, 2), Mention(2, 4, 3), Mention(6, 8, 3)),
             tags=("NNP", "VBD", "NNP", "POS", "NN", ".", "DT", "NN"),
             space_after=(True, True, False, False, True, False, True, True),
             named_entities=(NamedEntity(0, 1, "PERSON"), NamedEntity(2, 3, "PLACE")),
         )
-    ]
+    ]  # fmt: skip
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
@@ -146,10 +142,8 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
         list(read(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
     assert [d.name for d in read(root, ledger)] == [NAME]
-    assert (list(ledger.bad), ledger.excluded) == (
-        ["GUM_bio_eva#0", "GUM_bio_eve#0"],
-        ["GUM_reddit_x"],
-    )
+    assert list(ledger.bad) == ["GUM_bio_eva#0", "GUM_bio_eve#0"]
+    assert ledger.excluded == ["GUM_reddit_x"]
     ledger.check_exclude()
     assert ledger.unmatched == []
 
@@ -218,12 +212,7 @@ def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
             every[mention.label.lower()] += 1
             named[mention.label.lower()] += bool(select_named([mention], table.tags))
     text = " ".join((shared_data / "gum" / "PROVENANCE.md").read_text(encoding="utf-8").split())
-    published = [
-        re.search(pattern, text)
-        for pattern in (r"named\): (.*?plant \d+)", r"tokens\): (.*?plant \d+)")
-    ]
-    for found, match in zip((every, named), published, strict=True):
-        assert match
-        assert found == {
-            label: int(number) for label, number in re.findall(r"(\w+) (\d+)", match[1])
-        }
+    for found, start in ((every, r"named\)"), (named, r"tokens\)")):
+        [published] = re.findall(rf"{start}: (.*?plant \d+)", text)
+        numbers = re.findall(r"(\w+) (\d+)", published)
+        assert found == {label: int(number) for label, number in numbers}

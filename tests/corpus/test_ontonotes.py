@@ -68,10 +68,8 @@ def test_a_chain_nests_in_itself() -> None:
 
 def test_parts_have_their_own_chains() -> None:
     text = wrap([row("a", "(0)")], part=0) + wrap([row("b", "(0)")], part=1)
-    assert [(d.id, d.mentions) for d in read(text)] == [
-        ("x/y#0", (Mention(0, 1, 0),)),
-        ("x/y#1", (Mention(0, 1, 0),)),
-    ]
+    found = [(d.id, d.mentions) for d in read(text)]
+    assert found == [(f"x/y#{part}", (Mention(0, 1, 0),)) for part in range(2)]
 
 
 def test_genre_pt_has_no_named_entities_but_others_without_any_have_none_left_out() -> None:
@@ -206,10 +204,8 @@ def fits(mention: Mention, others: Sequence[Mention]) -> bool:
 
 def nests(one: Mention, other: Mention) -> bool:
     """One inside the other with both ends apart, so that no brackets' order is free."""
-    return (
-        one.start < other.start < other.end < one.end
-        or other.start < one.start < one.end < other.end
-    )
+    outer, inner = sorted((one, other), key=lambda m: m.start)
+    return outer.start < inner.start < inner.end < outer.end
 
 
 def write(document: Document) -> list[str]:
@@ -227,10 +223,8 @@ def write(document: Document) -> list[str]:
         if index in document.sentence_starts[1:]:
             lines.append("\n")
         entity = f"({labels[index]})" if index in labels else "*"
-        lines.append(
-            f"n {document.part} {index} {word} {tag} * - - - - {entity}"
-            f" {'|'.join(chains[index]) or '-'}\n"
-        )
+        chain = "|".join(chains[index]) or "-"
+        lines.append(f"n {document.part} {index} {word} {tag} * - - - - {entity} {chain}\n")
     return [*lines, "\n", "#end document\n"]
 
 
@@ -248,11 +242,8 @@ def test_random_documents_come_back(document: Document) -> None:
 
 def test_winobias_has_its_published_counts(shared_data: Path) -> None:
     folder = shared_data / "winobias"
-    table = re.findall(
-        r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$",
-        (folder / "PROVENANCE.md").read_text(),
-        re.M,
-    )
+    pattern = r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$"
+    table = re.findall(pattern, (folder / "PROVENANCE.md").read_text(), re.M)
     assert len(table) == 8
     for name, *counts in table:
         path = folder / "conll_format" / f"{name}.v4_auto_conll"

@@ -8,10 +8,8 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tagging import (
     CONTEXT,
     Tagger,
-    encode_windows,
     find_last_words,
     learn_tagger,
-    list_features,
     make_windows,
     score_groups,
     split_words,
@@ -59,16 +57,6 @@ def test_unknown_words_are_told_by_what_stands_before() -> None:
     assert not tagger.known & {"zebra", "zora", "walrus", "wanda"}
     assert tag("ben saw the walrus", tagger)[-1] == "nouns"
     assert tag("she saw wanda", tagger)[-1] == "proper_nouns"
-
-
-def test_a_word_is_known_from_its_second_time_on_and_only_then_read_as_itself() -> None:
-    text = "the owl saw the dog ; the dog met 12 then 34"
-    tagger = learn_tagger([make_document(text, "DT NN VBD DT NN : DT NN VBD CD RB CD")], True)
-    assert tagger is not None
-    assert tagger.known == {"the", "dog", "00"}
-    owl, dog = ("", "", "the", "owl"), ("", "", "the", "dog")
-    both = encode_windows([owl, dog], tagger.known).sum(axis=1).tolist()
-    assert both == [[len(list_features(owl, known=False))], [len(list_features(dog, known=True))]]
 
 
 def test_nothing_after_a_word_and_nothing_far_before_it_is_seen() -> None:

@@ -124,11 +124,8 @@ def test_other_documents_than_the_aligned_ones_are_refused(kept):
 def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
     """One row for each distinct word where it is read alone; an empty split has its rows too."""
     how = {"context": context, **HOW}
-    splits = {
-        "none": ([], CORPUS.head(0)),
-        "train": (DOCUMENTS[:4], CORPUS.head(4)),
-        "dev": (DOCUMENTS, CORPUS),
-    }
+    splits = {"none": ([], CORPUS.head(0)), "train": (DOCUMENTS[:4], CORPUS.head(4))}
+    splits["dev"] = DOCUMENTS, CORPUS
     whole = join_parts(embed_splits(model, splits, TOKENIZER, **how))
     parts = list(embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
     joined = join_parts(parts)

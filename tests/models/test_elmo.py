@@ -85,13 +85,9 @@ def transcribe(network: Network, document: Tensor) -> tuple[Tensor, Tensor, Tens
     layers = torch.stack([torch.stack([torch.stack(x) for x in half]) for half in halves])
 
     def score(states: list[Tensor], targets: Tensor) -> Tensor:
-        nats = [
-            -(
-                network.embeddings.weight
-                @ (network.projection.weight @ state + network.projection.bias)
-            ).log_softmax(0)[target]
-            for state, target in zip(states, targets, strict=True)
-        ]
+        outputs = [network.projection.weight @ one + network.projection.bias for one in states]
+        logits = [(network.embeddings.weight @ one).log_softmax(0) for one in outputs]
+        nats = [-one[target] for one, target in zip(logits, targets, strict=True)]
         return torch.stack(nats) if nats else torch.zeros(0).double()
 
     forward, backward = score(ahead[-1][:-1], document[1:]), score(back[-1][1:], document[:-1])

@@ -1,6 +1,7 @@
 """What every kind of language model owes the steps, and that it is transformers' own model."""
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -342,8 +343,7 @@ def test_attention_weights_are_shown_layer_by_layer(model: LanguageModel) -> Non
     seen: list[Tensor] = []
     handles = [
         module.register_forward_hook(lambda module, args, output: seen.append(output[1]))
-        for layers in modules.values()
-        for module in layers
+        for module in chain(*modules.values())
     ]
     hidden, _ = model.encode(batch, start)
     for handle in handles:
@@ -402,11 +402,8 @@ def test_a_saved_model_comes_back_with_the_same_bits(model: LanguageModel, tmp_p
     loaded = load_model(tmp_path, model.kind)
     assert type(loaded) is type(model)
     assert not loaded.module.training
-    assert (loaded.width, loaded.context, loaded.memory_write) == (
-        model.width,
-        model.context,
-        model.memory_write,
-    )
+    for name in ("width", "context", "memory_write"):
+        assert getattr(loaded, name) == getattr(model, name)
     batch = make_batch(model)
     one, other = (m.encode(batch, m.start(ROWS, ENTITIES))[0] for m in (model, loaded))
     assert torch.equal(one, other)
@@ -502,13 +499,11 @@ def test_transformers_reads_the_saved_folder_alike(kind: str, tmp_path: Path) ->
     found = []
     for module in (model.module.train(), other.train()):
         torch.manual_seed(5)  # one row: transformers draws anew for the places of each
-        own = module is model.module
         with torch.no_grad():
-            found.append(
-                model.encode(Batch(tokens[:1]), model.start(1))[0]
-                if own
-                else other.base_model(tokens[:1]).last_hidden_state
-            )
+            if module is model.module:
+                found.append(model.encode(Batch(tokens[:1]), model.start(1))[0])
+            else:
+                found.append(other.base_model(tokens[:1]).last_hidden_state)
     torch.testing.assert_close(*found, rtol=0, atol=1e-5)
     assert not torch.allclose(found[0], hidden[:1, : found[0].shape[1]][:, :1], atol=1e-3)
 

@@ -193,11 +193,8 @@ def tell_all(size: int, longest: int = LONGEST) -> Iterator[Story]:
         yield from extend([*entity, 0], [*length, 0], known)
         for chosen, tokens in product(range(1, known + 2), range(1, longest + 1)):
             there = min(tokens, size - len(entity))
-            yield from extend(
-                [*entity, *[chosen] * there],
-                [*length, tokens, *[0] * (there - 1)],
-                max(known, chosen),
-            )
+            lengths = [*length, tokens, *[0] * (there - 1)]
+            yield from extend([*entity, *[chosen] * there], lengths, max(known, chosen))
 
     return extend([], [], 0)
 
@@ -289,10 +286,8 @@ def test_what_comes_later_changes_nothing(story: Story, other: Story, place: int
     begun = np.flatnonzero(story.length[:place])
     if len(begun):  # a mention that is open there stays
         place = max(place, min(int(begun[-1] + story.length[begun[-1]]), size))
-    entity, length = (
-        np.concatenate([one[:place], another])
-        for one, another in ((story.entity, other.entity), (story.length, other.length))
-    )
+    entity = np.concatenate([story.entity[:place], other.entity])
+    length = np.concatenate([story.length[:place], other.length])
     one, another = random_text(story), random_text(lay_out(entity, length), seed=1)
     read_so_far = min(place + 1, size, len(entity))  # the state after the last common token
     another.states[:read_so_far] = one.states[:read_so_far]

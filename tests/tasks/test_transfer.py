@@ -507,10 +507,8 @@ def make_study(folder: Path) -> dict[str, Any]:
     values = read_values(PAPER)
     values["study"]["steps"] = ["corpus", "lm", "examples", "transfer"]
     values["lm"] |= SMALL | {"window": WINDOW}
-    values["models"] = {
-        "gpt2": {"kind": "gpt2"},
-        "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold"},
-    }
+    proposed = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
+    values["models"] = {"gpt2": {"kind": "gpt2"}, "gpt2e": proposed}
     data = task_files.write_tasks(folder / "data", 6)
     values["examples"] = values["examples"] | {"path": str(data)}
     values["transfer"] = values["transfer"] | {
@@ -663,11 +661,8 @@ def test_gap_s_scores_are_scikit_learn_s(seed: int) -> None:
 
 def test_sentences_of_winobias_are_paired_with_their_other_version(shared_data: Path) -> None:
     """On its test split, decided by a coin: counts by the sentences' numbers."""
-    examples = [
-        example
-        for example in find_task("winobias").read(shared_data / "winobias", Ledger())
-        if example.split == "test"
-    ]
+    examples = list(find_task("winobias").read(shared_data / "winobias", Ledger()))
+    examples = [example for example in examples if example.split == "test"]
     chosen = np.random.default_rng(0).integers(0, 2, len(examples))
     right = {e.name: e.label == c for e, c in zip(examples, chosen.tolist(), strict=True)}
     rows = list(pair_versions(examples, chosen))

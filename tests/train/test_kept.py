@@ -33,10 +33,8 @@ def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, 
         for index in range(step * count, (step + 1) * count):
             for number, stream in enumerate(plan.streams):
                 for k, document in enumerate(stream.documents.tolist()):
-                    begin, end = (
-                        int(stream.starts[k]),
-                        int(stream.starts[k] + plan.lengths[document]),
-                    )
+                    begin = int(stream.starts[k])
+                    end = begin + int(plan.lengths[document])
                     low, high = max(begin, index * plan.window), min(end, (index + 1) * plan.window)
                     if low >= high:
                         continue
@@ -44,9 +42,10 @@ def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, 
                     before = open_.pop((number, k), kept.get(document, first))
                     loss, after = read_part(training, document, low - begin, high - begin, before)
                     total += loss
-                    (left if high == end else open_)[document if high == end else (number, k)] = (
-                        after  # type: ignore[index]
-                    )
+                    if high == end:
+                        left[document] = after
+                    else:
+                        open_[number, k] = after
         kept |= left
         losses.append(total / (count * len(plan.streams) * plan.window))
     return losses, kept

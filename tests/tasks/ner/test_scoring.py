@@ -48,13 +48,8 @@ def brute(gold: Counter, guess: Counter, keys: list) -> Score:
     """The score of the items whose key is among ``keys``; an item is (key, where)."""
     mine, theirs = ({item for item in items if item[0] in keys} for items in (gold, guess))
     right, support, predicted = len(mine & theirs), len(mine), len(theirs)
-    return Score(
-        right / predicted if predicted else 0.0,
-        right / support if support else 0.0,
-        2 * right / (support + predicted) if support + predicted else 0.0,
-        predicted,
-        support,
-    )
+    shares = [(right, predicted), (right, support), (2 * right, support + predicted)]
+    return Score(*(part / whole if whole else 0.0 for part, whole in shares), predicted, support)
 
 
 sentence_pairs = st.lists(
