@@ -68,7 +68,6 @@ NUMBER = re.compile(r"[−+]?\d+\.\d{3,}(?!\d)")
 
 
 def round_all(text: str, digits: int) -> set[float]:
-    """The absolute numbers of a text, rounded."""
     found = re.findall(r"\d[\d,]*\.\d+", text)
     return {round(float(one.replace(",", "")) + 1e-9, digits) for one in found}
 
@@ -191,7 +190,6 @@ def test_every_study_has_a_line_that_says_what_it_is_for() -> None:
 
 @pytest.fixture(scope="module")
 def notebooks() -> Any:
-    """workflow/notebooks.py."""
     spec = importlib.util.spec_from_file_location("notebooks", ROOT / "workflow/notebooks.py")
     assert spec is not None
     assert spec.loader is not None

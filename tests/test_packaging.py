@@ -50,7 +50,6 @@ def imported(path: Path, inside: bool) -> Iterator[str]:
 
 
 def find_outside(names: Iterable[str]) -> set[str]:
-    """The libraries among modules."""
     ours = {"entity_transformers", "__future__", *sys.stdlib_module_names}
     return {name.partition(".")[0] for name in names} - ours
 

@@ -7,5 +7,4 @@ from entity_transformers.corpus import download
 
 @pytest.fixture(autouse=True)
 def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable is not set."""
     monkeypatch.delenv(download.VARIABLE, raising=False)

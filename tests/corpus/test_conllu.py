@@ -112,7 +112,6 @@ def draw_mentions(draw: st.DrawFn) -> tuple[list[bool], Nodes]:
 
 
 def split_runs(nodes: Sequence[int]) -> list[list[int]]:
-    """Maximal runs of neighbours."""
     cuts = [i for i, (one, two) in enumerate(pairwise(nodes), 1) if two != one + 1]
     return [[*nodes[a:b]] for a, b in pairwise([0, *cuts, len(nodes)])]
 

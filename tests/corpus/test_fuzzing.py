@@ -113,7 +113,6 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
 
 
 def read_book(text: str, ledger: Ledger) -> Iterator[Document]:
-    """Both files from one text, cut in two at a line of its own."""
     files = map(split_lines, text.partition("#ENTITIES\n")[::2])
     yield booknlp.read_book(*files, "f.tokens", "f", "train", ledger)
 
@@ -213,7 +212,6 @@ def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, k
 
 
 def read_or_fail(format: str, path: Path, policy: Policy) -> None:
-    """Read whole documents, or fail with an error that names the file."""
     try:
         found = list(read_corpus(format, path, bad_documents=policy))
     except CorpusError as error:

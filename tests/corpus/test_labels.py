@@ -23,7 +23,6 @@ CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids
 
 
 def one_document(gold: list[int], mentions: list[int]) -> AlignedCorpus:
-    """A document of as many tokens, with these entities and mentions."""
     return plain_corpus(gold, mentions, [0, len(gold)])
 
 
@@ -189,7 +188,6 @@ def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) 
 
 @CORPORA
 def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) -> None:
-    """Document by document, numbered by first appearance."""
     given = give(corpus, "surface").given
     np.testing.assert_array_equal(given > 0, corpus.gold > 0)
     for d in range(len(corpus)):

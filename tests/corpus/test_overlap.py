@@ -18,7 +18,6 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litba
 
 
 def number_words(first: int, last: int) -> str:
-    """A text of words that are all different."""
     return " ".join(f"w{i}" for i in range(first, last))
 
 

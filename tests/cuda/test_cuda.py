@@ -174,7 +174,6 @@ def test_flex_is_as_the_mask(kind: str, compile: str, tmp_path: Path) -> None:
 
 
 def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
-    """Equal seeds give equal losses there, another seed other ones."""
     losses = []
     for folder in ("a", "b"):
         training = make_training(tmp_path / folder, device=DEVICE, kind="gpt2e", dropout=0.3)

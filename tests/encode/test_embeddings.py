@@ -72,7 +72,6 @@ def read_plainly(model, ids, states=None, layers: bool = False) -> np.ndarray:
 
 
 def read_in_parts(model, ids) -> np.ndarray:
-    """Window by window, each alone."""
     parts = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
     return np.concatenate([read_plainly(model, part, layers=True) for part in parts])
 

@@ -23,8 +23,6 @@ HOW: dict[str, Any] = {"window": 16, "batch": 3}
 
 
 class Bag(LanguageModel):
-    """A token's hidden state is its embedding."""
-
     kind = KINDS["gpt2"]
     context = 16
     module: nn.Embedding

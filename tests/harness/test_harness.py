@@ -68,7 +68,6 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(name: str, folder: Path, **how: Any) -> Any:
-    """A model of the harness by its name."""
     import lm_eval.models  # noqa: F401 - registers its own
     from lm_eval.api.registry import get_model
 

@@ -52,7 +52,6 @@ def model(tokenizer) -> LanguageModel:
 
 
 def summarise(scores) -> dict[str, float]:
-    """What `passage_rows` measures of all passages."""
     return {row["measure"]: row["value"] for row in passage_rows(scores) if "unit" not in row}
 
 
@@ -131,7 +130,6 @@ def test_passage_and_word_measures_equal_logits_by_hand(model, tokenizer, texts,
 
 
 def starts_word(tokenizer, tokens, j) -> bool:
-    """Does token ``j`` begin a white-space word?"""
     before, token = tokenizer.decode([tokens[j - 1]]), tokenizer.decode([tokens[j]])
     return bool(token.strip()) and (token[0].isspace() or before[-1:].isspace())
 

@@ -116,7 +116,6 @@ def test_labels_that_leak_are_named(kind: str, labels: str, condition: str) -> N
 
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:
-    """What a model remembers of one document at its end."""
     model = limit_memory(lively_model(KIND), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
     memories: list[PointerMemory] = []

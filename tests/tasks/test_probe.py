@@ -51,7 +51,6 @@ def tokenizer(documents: list[Document]) -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
-    """The documents' tokens, with gold labels to read."""
     aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
     return give(aligned, "gold")
 

@@ -39,13 +39,11 @@ def make_params(**changes: Any) -> RecallParams:
 
 
 def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
-    """The row's training before its first step."""
     entry = resolve_entry(params, name, OF_KIND)
     return start_training(params, entry, seed, CheckpointStore(folder, 1))
 
 
 def find(rows: Rows) -> dict[str, tuple[Any, int]]:
-    """Share and number of questions by distance."""
     return {row["distance"]: (row["value"], row["count"]) for row in rows}
 
 

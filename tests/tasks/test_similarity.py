@@ -70,7 +70,6 @@ def test_layer_normed_states_have_no_similarity_to_ones():
 
 
 def measure_one_chain(count: int, value: float) -> dict:
-    """Of ``count`` mentions of one entity, whose vectors are all of this value."""
     vectors, memory = (np.full((n, 4), value, np.float16) for n in (count, 1))
     return measure_similarity(vectors, np.zeros(count, np.int32), memory)
 

@@ -209,7 +209,6 @@ def test_examples_side_by_side_are_read_as_each_alone(kind, pooling, tokenizer):
 
 
 def assert_read_alone(model: Finetuned, inputs: list[Inputs]) -> torch.Tensor:
-    """What is said of all, which is what is said of each alone."""
     said, nats = model.read(inputs)
     alone = [model.read([one]) for one in inputs]
     assert torch.allclose(said, torch.cat([one for one, _ in alone]), atol=1e-5)
@@ -582,11 +581,7 @@ BAD = [
     ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
     ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
-    ({"variants": {"full": {"epochs": 0}}}, r"epochs"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
-    ({"variants": {"full": {"models": "gpt2"}}}, r"full.models: 'gpt2', expected a list of gpt2"),
-    ({"warmup": 1.0}, r"transfer.warmup"),
-    ({"seeds": []}, r"transfer.seeds"),
     ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: a study of several seeds"),
 ]
 

@@ -200,7 +200,6 @@ def test_the_schedule_warms_up_and_falls() -> None:
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
 def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
-    """With dropout."""
     curves = []
     for precision in ("float32", "bfloat16"):
         rows: list[CurveRow] = []

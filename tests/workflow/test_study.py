@@ -68,7 +68,6 @@ def remade(before: dict[str, Any], folder: Path) -> set[str]:
 
 
 def ask(folder: Path, *command: str) -> Any:
-    """What DVC answers as JSON."""
     printed = run("dvc", *command, "--json", folder=folder)
     return json.loads(next(line for line in printed.splitlines() if line.startswith(("{", "["))))
 

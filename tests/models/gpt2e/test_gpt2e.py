@@ -199,20 +199,15 @@ NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
 IDS = torch.zeros(3, 13, dtype=torch.int64)
 BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"entity_ids": IDS + 5}, r"entity_ids of shape \[3, 13\] holds ids 5 to 5, expected 0 to 4"),
-    ({"entity_ids": IDS - 1}, "holds ids -1 to -1"),
     ({"entity_ids": IDS.to("meta")}, r"entity_ids of shape \[3, 13\] is on meta, expected cpu"),
     ({"memory": EntityMemory(3, ENTITIES, 16, device="meta")}, "memory .* is on meta, expected"),
     ({"entity_ids": IDS[:, 1:]}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
     ({"entity_ids": IDS.float()}, r"entity_ids has type torch\.float32"),
     ({"memory": EntityMemory(3, ENTITIES, 17)}, r"\[3, 5, 17\], expected an EntityMemory \[3, ent"),
-    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"\[2, 5, 16\], expected an EntityMemory \[3, ent"),
     ({"memory": None}, "entity_ids came without memory"),
     ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"\[3, 13, 15\], expected floating point"),
-    ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
-    ({"entity_ids": [[1]]}, "entity_ids has type list"),
     ({"memory": torch.ones(3, 5, 16)}, "memory is a Tensor of shape .* expected an EntityMemory"),
-    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states is list"),
 ]
 
 
