@@ -59,8 +59,7 @@ def test_a_book_is_read_from_either_file_or_its_folder(tmp_path: Path, given: st
 
 BAD = [
     ({"word\tlemma": "w\tlemma"}, r"emma.tokens, line 1: .*names of BookNLP's columns.* word"),
-    ({"0\t1\t1\tByron": "0\t1\t2\tByron"},
-     r"emma.tokens, line 3: token_ID_within_document is 2, expected 1"),
+    ({"0\t1\t1\tByron": "0\t1\t2\tByron"}, r"emma.tokens, line 3: .* is 2, expected 1"),
     ({"\tShe\t": "\tS he\t"}, r"emma.tokens, line 5: 'S he', expected a text without white space"),
     ({"\t4\t9\t": "\t4\tx\t"}, r"emma.tokens, line 3: 'x', expected a number"),
     ({"nsubj\t3\tO\n": "\n"}, r"emma.tokens, line 5: 11 columns, expected 13"),

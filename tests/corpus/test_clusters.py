@@ -83,8 +83,7 @@ def test_a_word_is_cut_where_a_mention_of_characters_begins() -> None:
 LONG = {"tokens": WORDS * 20, "clusters": [[[i, i + 1] for i in range(20)]]}
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"tokens": WORDS}, r"keys split, tokens, expected one of clusters, .*and words"),
-    ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []},
-     r"clusters and predicted_clusters say different things"),
+    ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []}, r".*say different things"),
     ({"tokens": WORDS, "document": ["a"], "clusters": []}, r"tokens and document say different"),
     ({"tokens": WORDS, "sentences": [["a"]], "clusters": []}, r"sentences have other words"),
     ({"text": TEXT, "tokens": WORDS, "clusters": SPANS}, r"keys .*: are the clusters' numbers"),

@@ -77,27 +77,19 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
-    "unopened": (CHAINS, {"Entity=(1)": "Entity=(1)4)"},
-     r"line 3, column 10: 4\) closes what was never opened"),
-    "unclosed": (CHAINS, {"=3)\n": "=(3)\n"},
-     r"line 6, column 10: \(3 opens a mention that is never closed"),
+    "unopened": (CHAINS, {"Entity=(1)": "Entity=(1)4)"}, r"line 3, column 10: 4\) closes"),
+    "unclosed": (CHAINS, {"=3)\n": "=(3)\n"}, r"line 6, column 10: \(3 opens"),
     "cell": (CHAINS, {"=2)": "=2]"}, r"line 8, column 10: Entity='2\]': expected brackets"),
-    "other word": (CHAINS, {"arch": "arc"},
-     (r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
-     r" line 8")),
+    "other word": (CHAINS, {"arch": "arc"}, r"line 8, column 2: .*'arc', expected 'arch' .*line 8"),
     "other sentences": (CHAINS, {"\n\n1\t": "\n1\t"}, r"other words or sentences than in"),
     "columns": (DEP, {"\tNNP": ""}, r"line 3: 9 columns .*expected 10"),
-    "blanked": (DEP, {"\tsaw": "\t___"},
-     r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
-    "another document": (DEP, {"id = GUM_bio_ada": "id = GUM_bio_eve"},
-     r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
-    "two documents": (DEP, {"\n\n": "\n\n# newdoc id = b\n"},
-     r"it holds 'GUM_bio_ada' and 'b', expected one"),
+    "blanked": (DEP, {"\tsaw": "\t___"}, r"line 4, column 2: .*'___': a blanked text .*corpus.ex"),
+    "another document": (DEP, {"id = GUM_bio_ada": "id = GUM_bio_eve"}, r"'GUM_bio_eve', expected"),
+    "two documents": (DEP, {"\n\n": "\n\n# newdoc id = b\n"}, r"it holds 'GUM_bio_ada' and 'b'"),
     "entity fields": (DEP, {"etype": "type"}, r"line 3, column 10: .*expected a type, etype"),
     "typed unopened": (DEP, {"=4)": "=4)5)"}, r"line 13, column 10: 5\) closes what"),
     "minspan": (DEP, {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: .*a head inside"),
-    "cut in a row": (DEP, {"Entity=4)\n\n": "Enti"},
-     r"line 13: the last line has no end: the file was cut"),
+    "cut in a row": (DEP, {"Entity=4)\n\n": "Enti"}, r"line 13: the last line has no end"),
     "web page": (DEP, {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
 }  # fmt: skip
 
