@@ -97,13 +97,14 @@ def transcribe(
 def test_a_regularised_window_is_that_of_the_equations(rates, hidden, residual, monkeypatch):
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
     network, tokens = make_network(rates, hidden, residual=residual), draw_tokens()
-    model, masks = LSTM(network, 2.0, 1.0), draw(network)
-    monkeypatch.setattr(network, "draw_masks", lambda rows: masks)
+    model, masks, drawn = LSTM(network, 2.0, 1.0), draw(network), []
+    monkeypatch.setattr(network, "draw_masks", lambda rows: drawn.append(rows) or masks)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
     begins[1, 4] = begins[2, 0] = True
     start = model.start(ROWS)
     start = replace(start, hidden=start.hidden.double(), cell=start.cell.double())
     got, state = model.encode(Batch(tokens, begins=begins), start)
+    assert drawn == [ROWS]  # once for a window, also where a document begins in it
     wanted, outputs, dropped, ends = transcribe(network, tokens, masks, begins)
     torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
     for i, (h, c) in enumerate(ends):
