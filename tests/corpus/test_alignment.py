@@ -169,14 +169,11 @@ def test_parts_are_whole_documents_that_follow_one_another(tokenizer, most: int)
         whole.part(slice(0, 4, 2))
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {},
-        {"documents": np.zeros(1, np.int64)},
-        {"documents": np.zeros(1, np.int64), "x": np.zeros(1)},
-    ],
-)
+@pytest.mark.parametrize("arrays", [
+    {},
+    {"documents": np.zeros(1, np.int64)},
+    {"documents": np.zeros(1, np.int64), "x": np.zeros(1)},
+])  # fmt: skip
 @pytest.mark.parametrize("metadata", [{}, {"split": "dev", "names": [], "tags": []}])
 def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -> None:
     write_arrays(tmp_path / "dev.safetensors", arrays, metadata)

@@ -229,16 +229,13 @@ def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("columns", "tags"),
-    [
-        ([("NOUN", "NNFS1"), ("X", "NN")], ("NN", "FW")),  # one is not the Treebank's: none is
-        ([("NOUN", "NNS"), ("_", "_")], ("NNS", "XX")),
-        ([("NOUN", "_"), ("_", "_")], ("NN", "XX")),
-        ([("_", "XX"), ("_", "_")], ("XX", "XX")),
-        ([("_", "NE"), ("_", "_")], None),
-    ],
-)
+@pytest.mark.parametrize(("columns", "tags"), [
+    ([("NOUN", "NNFS1"), ("X", "NN")], ("NN", "FW")),  # one is not the Treebank's: none is
+    ([("NOUN", "NNS"), ("_", "_")], ("NNS", "XX")),
+    ([("NOUN", "_"), ("_", "_")], ("NN", "XX")),
+    ([("_", "XX"), ("_", "_")], ("XX", "XX")),
+    ([("_", "NE"), ("_", "_")], None),
+])  # fmt: skip
 def test_tags_are_the_treebank_s_or_stand_for_universal_ones(tmp_path, columns, tags):
     rows = (f"{i}\ta\t_\t{u}\t{x}\t_\t_\t_\t_\t_\n" for i, (u, x) in enumerate(columns, 1))
     [document] = read_text(tmp_path, "".join(rows) + "\n")

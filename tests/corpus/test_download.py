@@ -77,15 +77,11 @@ def test_a_source_is_fetched_once_and_then_from_the_cache(server, tmp_path, caps
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ((404, b"", b""), r"404 Client Error: Not Found"),
-        ((200, BODY, BODY[:9]), r"IncompleteRead\(9 bytes read"),
-        ((200, BODY[::-1], BODY[::-1]), rf"SHA256 hash .* expected {SHA} but got"),
-    ],
-    ids=["gone", "broken", "other bytes"],
-)
+@pytest.mark.parametrize(("answer", "message"), [
+    ((404, b"", b""), r"404 Client Error: Not Found"),
+    ((200, BODY, BODY[:9]), r"IncompleteRead\(9 bytes read"),
+    ((200, BODY[::-1], BODY[::-1]), rf"SHA256 hash .* expected {SHA} but got"),
+], ids=["gone", "broken", "other bytes"])  # fmt: skip
 def test_a_wrong_answer_is_refused_and_leaves_nothing(server, tmp_path, answer, message):
     server.answers = [answer]
     end = rf".*, after {RETRIES + 1} tries: check the network, or give a local path"

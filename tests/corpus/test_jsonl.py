@@ -35,15 +35,11 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 
 
-@pytest.mark.parametrize(
-    ("spans", "kept"),
-    [
-        ([[1, 2, "GPE"], [0, 3, "ORG"], [2, 3, "LOC"], [3, 4, "TIME"]], [(0, 3), (3, 4)]),
-        ([[1, 3, "ORG"], [0, 2, "GPE"]], [(0, 2)]),
-        ([], []),
-    ],
-    ids=["nested", "crossing", "none"],
-)
+@pytest.mark.parametrize(("spans", "kept"), [
+    ([[1, 2, "GPE"], [0, 3, "ORG"], [2, 3, "LOC"], [3, 4, "TIME"]], [(0, 3), (3, 4)]),
+    ([[1, 3, "ORG"], [0, 2, "GPE"]], [(0, 2)]),
+    ([], []),
+], ids=["nested", "crossing", "none"])  # fmt: skip
 def test_the_outermost_named_entities_are_kept_and_the_others_counted(spans, kept):
     row = {"name": "n", "words": ["Bank", "of", "England", "today"], "named_entities": spans}
     ledger = Ledger()

@@ -91,14 +91,11 @@ def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
     assert (counted["passages"], counted["bad_passages"]) == ("3", "1")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "passages", "words"),
-    [
-        ("lambada_test_plain_text.txt", "original", 5153, 379883),
-        ("lambada_development_plain_text.txt", "original", 4869, 360944),
-        ("lambada_test.jsonl", "openai", 5153, 306006),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "passages", "words"), [
+    ("lambada_test_plain_text.txt", "original", 5153, 379883),
+    ("lambada_development_plain_text.txt", "original", 4869, 360944),
+    ("lambada_test.jsonl", "openai", 5153, 306006),
+])  # fmt: skip
 def test_published_counts(shared_data, name, text, passages, words):
     path = shared_data / "lambada" / name
     documents = list(make_documents(open_lines(path), str(path), text, "test"))

@@ -61,20 +61,17 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
     assert corpus.ledger.counts["files_of_other_versions"] == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "split"),
-    [
-        ("data/development/data/english/annotations/bc/cctv/00/cctv_0000.v4_gold_conll", "dev"),
-        ("conll-2012-test/test.english.v4_gold_conll", "test"),
-        ("dev.english.v4_gold_conll", "dev"),
-        ("english_v4/validation-00000-of-00001.parquet", "dev"),
-        ("train-00001-of-00002.parquet", "train"),
-        ("test/dev.jsonl", "dev"),
-        ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
-        ("my_novel.conll", "train"),
-        ("latest/contest.conll", "train"),
-    ],
-)
+@pytest.mark.parametrize(("path", "split"), [
+    ("data/development/data/english/annotations/bc/cctv/00/cctv_0000.v4_gold_conll", "dev"),
+    ("conll-2012-test/test.english.v4_gold_conll", "test"),
+    ("dev.english.v4_gold_conll", "dev"),
+    ("english_v4/validation-00000-of-00001.parquet", "dev"),
+    ("train-00001-of-00002.parquet", "train"),
+    ("test/dev.jsonl", "dev"),
+    ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
+    ("my_novel.conll", "train"),
+    ("latest/contest.conll", "train"),
+])  # fmt: skip
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
 

@@ -84,15 +84,12 @@ def test_the_target_follows_its_passage() -> None:
     assert target_window({"text": "so Ada", "target_start": 3}, True) == ("", "", "so", "ada")
 
 
-@pytest.mark.parametrize(
-    "corpus",
-    [
-        [],
-        [make_document("she met Ada", None)],
-        [make_document("dog owl", "NN NNS")],
-        [make_document("a b", "XX XX")],
-    ],
-)
+@pytest.mark.parametrize("corpus", [
+    [],
+    [make_document("she met Ada", None)],
+    [make_document("dog owl", "NN NNS")],
+    [make_document("a b", "XX XX")],
+])  # fmt: skip
 def test_without_tags_to_learn_there_is_no_tagger(corpus: list[Document]) -> None:
     assert learn_tagger(corpus, True) is None
     tags = tag_targets(corpus, make_corpus(), [{"text": "she met ada", "target_start": 8}])

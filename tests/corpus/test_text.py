@@ -57,38 +57,32 @@ def test_a_gutenberg_book_becomes_its_chapters() -> None:
     assert two[-1] == "THE END"
 
 
-@pytest.mark.parametrize(
-    ("form", "level", "number"),
-    [
-        ("CHAPTER I", "chapter", 1),
-        ("Chapter 12. Death on the Moor", "chapter", 12),
-        ("CHAPTER FORTY-SEVEN", "chapter", 47),
-        ("CHAPTER THE LAST", "chapter", None),
-        ("LETTER III [Written some months after the last]", "chapter", 3),
-        ("BOOK THE FIRST", "division", 1),
-        ("Phase the Second: Maiden No More", "division", 2),
-        ("PART ONE--The Old Buccaneer", "division", 1),
-        ("[ 16 ]", "number", 16),
-        ("_Two_", "number", 2),
-        ("   II The Little Shop-Window", "titled", 2),
-        ("EPILOGUE", "special", None),
-    ],
-)
+@pytest.mark.parametrize(("form", "level", "number"), [
+    ("CHAPTER I", "chapter", 1),
+    ("Chapter 12. Death on the Moor", "chapter", 12),
+    ("CHAPTER FORTY-SEVEN", "chapter", 47),
+    ("CHAPTER THE LAST", "chapter", None),
+    ("LETTER III [Written some months after the last]", "chapter", 3),
+    ("BOOK THE FIRST", "division", 1),
+    ("Phase the Second: Maiden No More", "division", 2),
+    ("PART ONE--The Old Buccaneer", "division", 1),
+    ("[ 16 ]", "number", 16),
+    ("_Two_", "number", 2),
+    ("   II The Little Shop-Window", "titled", 2),
+    ("EPILOGUE", "special", None),
+])  # fmt: skip
 def test_forms_of_headings(form: str, level: str, number: int | None) -> None:
     heading = find_heading(split_blocks([form])[0], 0)
     assert heading
     assert (heading.level, heading.number) == (level, number)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Part of her was gone.",
-        "Book I read yesterday, and never again.",
-        "Act fourth displayed the despairing Roderigo on the point of stabbing",
-        "I had this story from one who had no business to tell it to me, or to",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "Part of her was gone.",
+    "Book I read yesterday, and never again.",
+    "Act fourth displayed the despairing Roderigo on the point of stabbing",
+    "I had this story from one who had no business to tell it to me, or to",
+])  # fmt: skip
 def test_prose_is_no_heading(line: str) -> None:
     assert find_heading(split_blocks([line])[0], 0) is None
 
@@ -171,17 +165,13 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(old) == texts(several)
 
 
-@pytest.mark.parametrize(
-    ("text", "lost"),
-    [
-        (f"{LONG}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG * 3}", True),
-        (f"Other\n{LONG}\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", True),
-        (f"{LONG * 9}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", False),
-        (LONG + "\nEnd of Project Gutenberg's Clocks\n\n" + "The Gutenberg licence says so. " * 600,
-         False),
-    ],
-    ids=["after-end", "before-start", "tenth", "licence"],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "lost"), [
+    (f"{LONG}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG * 3}", True),
+    (f"Other\n{LONG}\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", True),
+    (f"{LONG * 9}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", False),
+    (LONG + "\nEnd of Project Gutenberg's Clocks\n\n" + "The Gutenberg licence says so. " * 600,
+     False),
+], ids=["after-end", "before-start", "tenth", "licence"])  # fmt: skip
 def test_a_reader_that_leaves_much_out_says_so(text, lost, tmp_path, caplog):
     _, ledger = read(write(tmp_path / "a.txt", text))
     assert ledger["counts"].get("books_of_which_much_is_left_out", 0) == lost
@@ -214,19 +204,16 @@ def test_words_are_spacys() -> None:
     assert spaces[:-1] == [bool(token.whitespace_) for token in tokens][:-1]
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
-        (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
-        ("Ein Text".encode("utf-16"), ": UTF-16, expected text: save it as text in UTF-8$"),
-        (b"%PDF-1.4\n%\xe2\xe3\xcf", ": a PDF, expected text"),
-        (b"\x89PNG\r\n\x1a\n", ": an image, expected text"),
-        (b"{\\rtf1 Ada}", ": RTF, expected text"),
-        (b"<!DOCTYPE html><html>", "a web page"),
-        (b" \n\n", "no text in this file"),
-    ],
-)
+@pytest.mark.parametrize(("data", "message"), [
+    (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
+    (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
+    ("Ein Text".encode("utf-16"), ": UTF-16, expected text: save it as text in UTF-8$"),
+    (b"%PDF-1.4\n%\xe2\xe3\xcf", ": a PDF, expected text"),
+    (b"\x89PNG\r\n\x1a\n", ": an image, expected text"),
+    (b"{\\rtf1 Ada}", ": RTF, expected text"),
+    (b"<!DOCTYPE html><html>", "a web page"),
+    (b" \n\n", "no text in this file"),
+])  # fmt: skip
 def test_what_is_no_text_is_refused_with_its_place(tmp_path, data, message):
     write(tmp_path / "good.txt", LONG)
     bad = write(tmp_path / "bad.txt", data)

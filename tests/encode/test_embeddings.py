@@ -142,19 +142,16 @@ def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
         assert_close(whole["vectors"], embed_words(model, distinct, TOKENIZER, **how))
 
 
-@pytest.mark.parametrize(
-    ("tags", "head"),
-    [
-        (["NNP", "NNP"], 1),  # John Smith
-        (["DT", "NN", "IN", "NNP"], 1),  # the president of France
-        (["NNP", ",", "NNP"], 0),  # Paris, France
-        (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
-        (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
-        (["DT", "IN", "PRP"], 2),  # all of them
-        (["VBD", "IN", "DT"], None),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("tags", "head"), [
+    (["NNP", "NNP"], 1),  # John Smith
+    (["DT", "NN", "IN", "NNP"], 1),  # the president of France
+    (["NNP", ",", "NNP"], 0),  # Paris, France
+    (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
+    (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
+    (["DT", "IN", "PRP"], 2),  # all of them
+    (["VBD", "IN", "DT"], None),
+    ([], None),
+])  # fmt: skip
 def test_find_head(tags, head):
     assert find_head(tags, TAGS) == head
 

@@ -252,14 +252,11 @@ def test_a_text_is_read_and_written_with_its_entities(exported: Path) -> None:
     assert len(written) > 6
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"entities": "gold"}, "entities is 'gold', expected one of on, off, shuffled"),
-        ({"resolver": "names"}, "names reads on before it decides"),
-        ({"batch_size": "auto"}, "batch_size is 'auto', expected a number"),
-    ],
-)
+@pytest.mark.parametrize(("how", "message"), [
+    ({"entities": "gold"}, "entities is 'gold', expected one of on, off, shuffled"),
+    ({"resolver": "names"}, "names reads on before it decides"),
+    ({"batch_size": "auto"}, "batch_size is 'auto', expected a number"),
+])  # fmt: skip
 def test_what_can_t_be_asked_is_told(exported: Path, how: dict[str, str], message: str) -> None:
     from entity_transformers.harness.model import EntityTransformer
 

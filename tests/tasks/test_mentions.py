@@ -100,17 +100,14 @@ def test_the_kind_of_a_token_is_that_of_the_predicted_one() -> None:
     assert found == [("16", 1)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "labels", "condition"),
-    [
-        ("gpt2e", "gold", "given"),
-        ("gpt2e", "resolver:names-causal", "given"),
-        ("gpt2e", "lagged", "lagged"),
-        ("gpt2e", "lagged-resolver:names-causal", "lagged"),
-        ("gpt2-pointer", "gold", "lagged"),
-        ("gpt2-pointer", "shuffled-resolver:names-causal", "lagged"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "labels", "condition"), [
+    ("gpt2e", "gold", "given"),
+    ("gpt2e", "resolver:names-causal", "given"),
+    ("gpt2e", "lagged", "lagged"),
+    ("gpt2e", "lagged-resolver:names-causal", "lagged"),
+    ("gpt2-pointer", "gold", "lagged"),
+    ("gpt2-pointer", "shuffled-resolver:names-causal", "lagged"),
+])  # fmt: skip
 def test_labels_that_leak_are_named(kind: str, labels: str, condition: str) -> None:
     assert name_condition(tiny_entry(kind, labels)) == condition
 

@@ -47,17 +47,14 @@ def find(rows: Rows) -> dict[str, tuple[Any, int]]:
     return {row["distance"]: (row["value"], row["count"]) for row in rows}
 
 
-@pytest.mark.parametrize(
-    ("name", "window", "earlier", "values", "steps"),
-    [
-        ("gpt2", 12, 0, None, 4500),
-        ("gpt2-document", 36, 0, None, 1500),
-        ("keys-detached", 12, 0, "hidden", 4500),
-        ("keys-values-detached", 12, 0, "both", 4500),
-        ("keys-gradient", 12, 2, "hidden", 1500),
-        ("keys-values-gradient", 12, 2, "both", 1500),
-    ],
-)
+@pytest.mark.parametrize(("name", "window", "earlier", "values", "steps"), [
+    ("gpt2", 12, 0, None, 4500),
+    ("gpt2-document", 36, 0, None, 1500),
+    ("keys-detached", 12, 0, "hidden", 4500),
+    ("keys-values-detached", 12, 0, "both", 4500),
+    ("keys-gradient", 12, 2, "hidden", 1500),
+    ("keys-values-gradient", 12, 2, "both", 1500),
+])  # fmt: skip
 def test_every_row_reads_as_many_tokens(name, window, earlier, values, steps):
     entry = resolve_entry(FULL, name, OF_KIND)
     lm = entry.lm
@@ -142,16 +139,13 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "share", "low", "high"),
-    [
-        pytest.param("gpt2", 1, 0.05, 0.15, marks=LONG),
-        pytest.param("gpt2-document", 1, 0.6, 0.95, marks=LONG),
-        pytest.param("keys-detached", 1, 0.05, 0.35, marks=LONG),
-        pytest.param("keys-gradient", 1, 0.85, 1.0, marks=LONG),
-        ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
-    ],
-)
+@pytest.mark.parametrize(("name", "share", "low", "high"), [
+    pytest.param("gpt2", 1, 0.05, 0.15, marks=LONG),
+    pytest.param("gpt2-document", 1, 0.6, 0.95, marks=LONG),
+    pytest.param("keys-detached", 1, 0.05, 0.35, marks=LONG),
+    pytest.param("keys-gradient", 1, 0.85, 1.0, marks=LONG),
+    ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
+])  # fmt: skip
 def test_the_gradient_through_the_memory_makes_it_carry_a_fact(tmp_path, name, share, low, high):
     """Rows of PAPER.md's table with params.yaml's own setting (chance 0.10, 4,000 questions), so at
     the width at which it was made, and with a ``share`` of its documents.

@@ -117,18 +117,15 @@ def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
     assert found.sequences[0] == (start, *ids("Ann ran."), extract)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "room", "context", "expected"),
-    [
-        ([[1, 2, 3]], 3, False, [[1, 2, 3]]),
-        ([[1, 2, 3]], 2, False, [[1, 2]]),
-        ([[1, 2, 3, 4], [5]], 3, False, [[1, 2], [5]]),
-        ([[1], [5, 6, 7, 8]], 3, False, [[1], [5, 6]]),
-        ([[1, 2, 3], [5, 6, 7]], 4, False, [[1, 2], [5, 6]]),
-        ([[1, 2, 3], [5, 6]], 3, True, [[3], [5, 6]]),
-        ([[1, 2], [5, 6, 7]], 2, True, [[], [5, 6]]),
-    ],
-)
+@pytest.mark.parametrize(("pieces", "room", "context", "expected"), [
+    ([[1, 2, 3]], 3, False, [[1, 2, 3]]),
+    ([[1, 2, 3]], 2, False, [[1, 2]]),
+    ([[1, 2, 3, 4], [5]], 3, False, [[1, 2], [5]]),
+    ([[1], [5, 6, 7, 8]], 3, False, [[1], [5, 6]]),
+    ([[1, 2, 3], [5, 6, 7]], 4, False, [[1, 2], [5, 6]]),
+    ([[1, 2, 3], [5, 6]], 3, True, [[3], [5, 6]]),
+    ([[1, 2], [5, 6, 7]], 2, True, [[], [5, 6]]),
+])  # fmt: skip
 def test_what_is_cut(pieces, room, context, expected):
     assert shorten(pieces, room, context) == expected
 

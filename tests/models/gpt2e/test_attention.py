@@ -154,15 +154,12 @@ def test_dropout_of_the_output_leaves_the_residual() -> None:
     assert (output == hidden).any()
 
 
-@pytest.mark.parametrize(
-    ("switches", "message"),
-    [
-        ({"heads": 4}, "width 6 is not divisible by heads 4"),
-        ({"gate": "one"}, "gate='one', values='hidden': expected none or zero"),
-        ({"values": "keys"}, "values='keys': expected none or zero; hidden, entity or both"),
-        ({"gate": "zero", "residual": False}, "gate 'zero' without a residual"),
-    ],
-)
+@pytest.mark.parametrize(("switches", "message"), [
+    ({"heads": 4}, "width 6 is not divisible by heads 4"),
+    ({"gate": "one"}, "gate='one', values='hidden': expected none or zero"),
+    ({"values": "keys"}, "values='keys': expected none or zero; hidden, entity or both"),
+    ({"gate": "zero", "residual": False}, "gate 'zero' without a residual"),
+])  # fmt: skip
 def test_switches_that_make_no_layer_are_refused(switches: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EntityAttention(**{"width": WIDTH, "heads": HEADS} | switches)
