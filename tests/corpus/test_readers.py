@@ -200,6 +200,8 @@ def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
         detect_format(write(tmp_path / "a.csv", "x,y"))
     with refused("no such file or folder"):
         detect_format(tmp_path / "none")
+    with refused("missing: no such file or folder"):
+        read_corpus("ontonotes", tmp_path / "missing")
 
 
 @pytest.mark.parametrize("format", HOLD)

@@ -62,8 +62,11 @@ def test_card_holds_facts_scores_and_switches() -> None:
         "| learning rate | 2e-05 |", "| entity_values | both |", "gold coreference labels",
     ):  # fmt: skip
         assert text in card
-    lagged = render_card(KINDS["gpt2e"], config, **FACTS | {"labels": "lagged-resolver:names"})
-    assert "names, each known only after its mention has ended," in lagged
+    for labels, words in (
+        ("none", "scored without entity labels"),
+        ("lagged-resolver:names", "names, each known only after its mention has ended,"),
+    ):
+        assert words in render_card(KINDS["gpt2e"], config, **FACTS | {"labels": labels})
     facts = FACTS | {"scores": None, "labels": "none"}
     card = render_card(KINDS["glove"], {"model_type": "glove", "width": 4}, **facts)
     assert head(card)["library_name"] == "gensim"
