@@ -13,7 +13,7 @@ from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
 
-from entity_transformers import DocumentReader, EntityMemory
+from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
 from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import END, learn_tokenizer
@@ -131,6 +131,21 @@ def test_losses_are_those_of_the_study(kind: str) -> None:
     for index in range(len(CORPUS)):
         found = reader.read(reader.encode_tokens(*document(index))).losses
         np.testing.assert_allclose(found, expected[CORPUS.document(index)], rtol=0, atol=2e-5)
+
+
+def test_a_model_with_entity_attention_reads_as_gpt2e_with_its_weights() -> None:
+    reader = make_reader(stride=4)
+    plain = lively_model("gpt2", VOCABULARY, window=WINDOW).module
+    adapted = add_entity_attention(plain, gate="none", values="both").eval()
+    gpt2e = reader.model.module
+    wrong = adapted.load_state_dict(gpt2e.state_dict(), strict=False)
+    assert not wrong.unexpected_keys
+    assert not wrong.missing_keys
+    other = DocumentReader(adapted, stride=4)
+    source = reader.encode_tokens(*document(0))
+    expected, found = reader.read(source), other.read(source)
+    np.testing.assert_allclose(found.losses, expected.losses, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found.memory.states, expected.memory.states, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("stride", [WINDOW, 3])
