@@ -178,7 +178,9 @@ def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(how, tmp_pat
     """Before it has read any: with 25 doublings a word of 1,000 letters takes 30 GB."""
     change, message = HOSTILE[how]
     path = save_tokenizer(tmp_path, change)
-    with pytest.raises(ValueError, match=rf"tokenizer\.json: .*{message} longer, expected at most"):
+    with pytest.raises(
+        ValueError, match=rf"tokenizer\.json: .*{message}.* longer, expected at most"
+    ):
         read_tokenizer(path)
     most = _replace("normalizer", [{"String": "ab"}] * 6, "abab")
     assert read_tokenizer(save_tokenizer(tmp_path, most)).get_vocab_size() == 2

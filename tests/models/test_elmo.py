@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny import VOCABULARY, WIDTH, lively_model, tiny_model
 from torch import Tensor, nn
 from trainings import assert_close, make_training, named_gradients
 
-from entity_transformers.models.base import Batch
-from entity_transformers.models.elmo import ELMo, Half, Network
+from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.elmo import ELMo, Half, Network, follow, mirror
 from entity_transformers.train.loop import Training
 from entity_transformers.train.streams import Streams
 
@@ -139,6 +141,39 @@ def make_double(folder: Path, **changes: Any) -> Training:
     training.model.module.double()
     training.streams = Streams(training.model, training.plan, training.params)
     return training
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> tuple[list[list[int]], int]:
+    """Lengths of the documents of some rows, and the columns of the window, padding included."""
+    documents = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+    rows = draw(st.lists(documents, min_size=1, max_size=3))
+    return rows, max(map(sum, rows)) + draw(st.integers(0, 3))
+
+
+@given(windows())
+def test_mirror_turns_round_each_document_and_follow_gives_the_next_token(drawn):
+    rows, window = drawn
+    begins = torch.zeros(len(rows), window, dtype=torch.bool)
+    valid = torch.zeros(len(rows), window, dtype=torch.bool)
+    expected = torch.zeros(len(rows), window, dtype=torch.int64)
+    after = torch.full((len(rows), window), IGNORED)
+    for row, lengths in enumerate(rows):
+        valid[row, : sum(lengths)] = True
+        edges = [0, *np.cumsum(lengths).tolist()]
+        edges += [window] if edges[-1] < window else []
+        for first, end in pairwise(edges):
+            begins[row, first] = True
+            expected[row, first:end] = torch.arange(first, end).flip(0)
+            after[row, first : end - 1] = torch.arange(first + 1, end)
+    tokens = torch.arange(window).expand(len(rows), -1)
+    marked = begins & valid
+    order = mirror(Batch(tokens, begins=marked, lengths=valid.sum(1)))
+    assert torch.equal(order, expected)
+    assert torch.equal(order.gather(1, order), tokens)
+    assert torch.equal(follow(tokens, begins), after)
+    if all(len(lengths) == 1 for lengths in rows):  # the state says where a document begins
+        assert torch.equal(mirror(Batch(tokens, lengths=valid.sum(1))), expected)
 
 
 def test_the_backward_half_teaches_what_it_shares_and_is_read_in_training_alone() -> None:
