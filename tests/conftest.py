@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, settings
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"  # two workers share two cores
 ROOT = Path(__file__).resolve().parents[1]
-settings.register_profile(  # a loaded machine is no fault
-    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+patient = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("patient", deadline=None, suppress_health_check=patient)
 settings.load_profile("patient")
 SHARED = Path(os.environ.get("ENTITY_TRANSFORMERS_DATA", ROOT.parent / "shared" / "data"))
 

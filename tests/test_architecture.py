@@ -34,11 +34,19 @@ def test_every_rule_is_one_command_with_log_and_benchmark() -> None:
         assert all(part in rule for part in ("log:", "benchmark:", "shell:"))
 
 
-def test_reading_a_study_s_plan_loads_nothing_heavy() -> None:
-    heavy = {"torch", "transformers", "numpy", "scipy", "matplotlib"}
-    code = "import sys, entity_transformers.study.plan; print(*sys.modules)"
+def test_reading_a_study_loads_nothing_heavy() -> None:
+    """With its formats, kinds and plan: the Snakefile reads it too."""
+    heavy = (
+        "torch transformers numpy scipy matplotlib pyarrow tokenizers huggingface_hub pooch tqdm"
+    )
+    code = (
+        "import pathlib, sys, entity_transformers.study.plan as plan\n"
+        f"path = pathlib.Path({str(ROOT / 'studies/sample.yaml')!r})\n"
+        "assert plan.Plan(plan.load(path), path).params.model('gpt2e').lm.layers\n"
+        "print(*sys.modules)"
+    )
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
-    assert not heavy & {*loaded}
+    assert not {*heavy.split(), "entity_transformers.models"} & {*loaded}
 
 
 KEPT = {"train/entry.py", "train/checkpoint.py"}

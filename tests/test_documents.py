@@ -1,8 +1,4 @@
-"""The documents: links lead somewhere, commands and files that are named exist, diffs were made,
-and notebooks print what they show.
-"""
-
-from __future__ import annotations
+"""The documents: links, commands, files and diffs are there, notebooks print what they show."""
 
 import importlib.util
 import json
@@ -72,16 +68,13 @@ NUMBER = re.compile(r"[−+]?\d+\.\d{3,}(?!\d)")
 
 
 def round_all(text: str, digits: int) -> set[float]:
-    """The absolute numbers of a text, rounded."""
     found = re.findall(r"\d[\d,]*\.\d+", text)
     return {round(float(one.replace(",", "")) + 1e-9, digits) for one in found}
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/findings.md"])
 def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> None:
-    """All with three digits or more after the point, but those of studies that are removed or lie
-    in commit 6460284b.
-    """
+    """With three digits or more after the point, but those of studies that are removed."""
     page = ROOT / name
     checked = 0
     for section in re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE):
@@ -115,47 +108,6 @@ PRINTED = {
         "book.jsonl",
 }  # fmt: skip
 """Commands of the documents that run here as printed, offline, and a file that each writes."""
-STUDIES = "needs a study's runs, an hour and more; tests/workflow has tiny studies in both tools"
-HARNESS = "needs lm-evaluation-harness and its data sets; CI's job harness runs it on local files"
-NOT_HERE = {
-    "make sample": "minutes; CI's job sample",
-    "make test": "these tests",
-    "make test-all": ".ci/run, CI's job test",
-    "make check": "CI's job check",
-    "source .venv/bin/activate": "changes the reader's shell alone",
-    "make study STUDY=netherfield": STUDIES,
-    "make study STUDY=letters": STUDIES,
-    "make study STUDY=ontogum": STUDIES,
-    "make report STUDY=ontogum": STUDIES,
-    "snakemake --configfile studies/ontogum.yaml --cores 2": STUDIES,
-    "snakemake --configfile studies/ontogum.yaml --cores 2 -- train": STUDIES,
-    "snakemake --cores 1 --resources gpu=1": "the paper's study: a GPU, and a licensed corpus",
-    "snakemake --configfile studies/ontogum.yaml --dry-run": STUDIES,
-    "entity-transformers run lm --study studies/ontogum.yaml --model gpt2e --seed 1": STUDIES,
-    "dvc repro report@sample": STUDIES,
-    "dvc exp run -S studies/ontogum.yaml:lm.steps=480 report@ontogum": STUDIES,
-    "dvc exp show --only-changed": "what it shows depends on the reader's experiments",
-    "dvc metrics show results/decisions/metrics.json": STUDIES,
-    "dvc metrics diff --targets results/ontogum/metrics.json": STUDIES,
-    "dvc plots diff HEAD --targets results/ontogum/curves.csv": STUDIES,
-    "dvc commit --force report@NAME train@NAME score@NAME corpus@NAME": STUDIES,
-    "git add dvc.lock results/NAME && git commit": "writes to the repository",
-    "dvc push train@NAME": STUDIES,
-    "entity-transformers export-model sample gpt2e --output exported":
-        "needs a trained model; tests/cli/test_tools.py runs it for a tiny one",
-    "python -m entity_transformers.harness --model entity-transformers --model_args"
-    " pretrained=exported,entities=on --tasks lambada_openai,winogrande": HARNESS,
-    "python -m entity_transformers.harness --model hf --model_args pretrained=exported --tasks"
-    " wikitext": HARNESS,
-    "python -m entity_transformers.harness --model entity-transformers --model_args"
-    " pretrained=exported,entities=on --tasks pronoun_refers,pronoun_partial --include_path"
-    " src/entity_transformers/harness/tasks": HARNESS,
-    "grep '\"task\":\"winobias\".*\"split\":\"test\"' data/transfer/text/examples/examples.jsonl >"
-    " pronouns.jsonl": "needs a study's examples",
-}  # fmt: skip
-"""The other commands, and why they do not run here."""
-PYTHON = {"README.md": "tests/test_readme.py", "docs/model.md": "tests/test_examples.py"}
-"""What runs the Python of a document; that of notebooks is run below."""
 
 
 def list_blocks(language: str) -> Iterator[tuple[Path, str]]:
@@ -175,30 +127,17 @@ def list_commands() -> set[str]:
     return {" ".join(words) for words in lines if words}
 
 
-def test_every_command_runs_as_printed_or_there_is_a_reason() -> None:
-    assert list_commands() == PRINTED.keys() | NOT_HERE.keys()
-    assert not PRINTED.keys() & NOT_HERE.keys()
-    pages = {str(page.relative_to(ROOT)) for page, _ in list_blocks("python")}
-    assert pages == {*PYTHON, *(str(page.relative_to(ROOT)) for page in NOTEBOOKS)} & pages
-    for page, test in PYTHON.items():
-        assert (ROOT / test).is_file(), page
-
-
 @pytest.mark.parametrize(
-    "command", sorted(one for one in NOT_HERE if one.startswith("entity-transformers "))
+    "command", sorted(one for one in list_commands() if one.startswith("entity-transformers "))
 )
-def test_commands_that_do_not_run_here_are_understood(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_of_the_package_is_understood(command, monkeypatch):
     monkeypatch.chdir(ROOT)
     _, name, *words = shlex.split(command)
     assert make_parser([name]).parse_args([name, *words]).command == name
 
 
 @pytest.mark.parametrize("command", PRINTED)
-def test_a_command_runs_as_printed(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_runs_as_printed(command, tmp_path, monkeypatch):
     for name in ("params.yaml", "Snakefile", "docs/notebooks/netherfield.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -206,6 +145,7 @@ def test_a_command_runs_as_printed(
     rows = [LETTER | {"name": name, "split": name} for name in ("train", "dev", "test")]
     Path("letters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("book.txt").write_text("Ada met Bob. She gave him a book.\n")
+    assert command in list_commands()
     main(shlex.split(command)[1:])
     assert Path(PRINTED[command]).stat().st_size > 0
 
@@ -250,7 +190,6 @@ def test_every_study_has_a_line_that_says_what_it_is_for() -> None:
 
 @pytest.fixture(scope="module")
 def notebooks() -> Any:
-    """workflow/notebooks.py."""
     spec = importlib.util.spec_from_file_location("notebooks", ROOT / "workflow/notebooks.py")
     assert spec is not None
     assert spec.loader is not None

@@ -50,7 +50,6 @@ def imported(path: Path, inside: bool) -> Iterator[str]:
 
 
 def find_outside(names: Iterable[str]) -> set[str]:
-    """The libraries among modules."""
     ours = {"entity_transformers", "__future__", *sys.stdlib_module_names}
     return {name.partition(".")[0] for name in names} - ours
 
@@ -89,15 +88,12 @@ def test_extras_bring_the_modules_that_they_are_named_for() -> None:
 TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
 
 
-@pytest.mark.parametrize(
-    ("command", "missing", "extra", "told"),
-    [
-        (f"run ner --study {ROOT}/params.yaml --model gpt2 --seed 1", "seqeval", "ner",
-         f"step ner needs {TOOL.replace(' is', ', which is')}"),
-        (f"report {ROOT}/params.yaml", "matplotlib", "report", TOOL),
-        ("annotate book.txt --output x.jsonl", "spacy", "annotate", TOOL),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "missing", "extra", "told"), [
+    (f"run ner --study {ROOT}/params.yaml --model gpt2 --seed 1", "seqeval", "ner",
+     f"step ner needs {TOOL.replace(' is', ', which is')}"),
+    (f"report {ROOT}/params.yaml", "matplotlib", "report", TOOL),
+    ("annotate book.txt --output x.jsonl", "spacy", "annotate", TOOL),
+])  # fmt: skip
 def test_a_missing_extra_is_named_in_one_line(command, missing, extra, told, tmp_path):
     (tmp_path / "book.txt").write_text("Anna met Bob.\n")
     words = command.split()

@@ -22,7 +22,6 @@ SHA256 = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def pins() -> dict[str, str]:
-    """Versions by canonical name."""
     found = re.findall(r"^([\w.-]+)==([\w.]+) \\$", LISTED, re.MULTILINE)
     return {canonicalize_name(name): version for name, version in found}
 

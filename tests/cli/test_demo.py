@@ -146,15 +146,6 @@ def test_the_default_is_a_model_that_can_read_then_the_sample_s(folder, tmp_path
     study.symlink_to(folder.parents[2])
     assert open_model(None)[0] == command.SAMPLE
     assert open_model(str(folder))[0] == str(folder)
-    opened = []
-    monkeypatch.setattr(command, "can_read", lambda name: True)
-    monkeypatch.setattr(
-        DocumentReader, "from_pretrained", lambda name, **how: opened.append((name, how)) or reader
-    )
-    reader = DocumentReader(lively_model("gpt2"))
-    monkeypatch.setattr(command, "has_bfloat16", lambda: True)
-    assert open_model(None) == (SMOLLM2, reader)
-    assert opened == [(SMOLLM2, {"precision": "bfloat16"})]
 
 
 @pytest.mark.skipif(not find_folder(SHA256).is_dir(), reason="SmolLM2 is not unpacked here")

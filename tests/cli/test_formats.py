@@ -22,7 +22,6 @@ WORDS = ("Ada", "met", "her", "friend", ".", "She", "ran", ".")
 
 
 def examples(format: str) -> Iterator[tuple[str, str]]:
-    """Ending and text of each file that the page shows of a format."""
     page = (ROOT / "docs" / "own-corpus.md").read_text(encoding="utf-8")
     for ending in ENDINGS[format]:
         [text] = re.findall(rf"```{ending}\n(.*?)```", page, re.DOTALL)
@@ -31,7 +30,6 @@ def examples(format: str) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root of a checkout."""
     for name in ("params.yaml", "Snakefile"):
         shutil.copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)

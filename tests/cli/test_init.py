@@ -58,15 +58,12 @@ FOUND = "resolver:names-causal"
 UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
 
 
-@pytest.mark.parametrize(
-    ("row", "steps", "labels"),
-    [
-        (FULL, "corpus lm perplexity embeddings similarity probe ner report", "gold"),
-        (ROW, "corpus lm perplexity report", "gold"),
-        ({"words": ROW["words"]}, "corpus lm perplexity report", FOUND),
-        (UNLINKED, "corpus lm perplexity embeddings ner report", FOUND),
-    ],
-)
+@pytest.mark.parametrize(("row", "steps", "labels"), [
+    (FULL, "corpus lm perplexity embeddings similarity probe ner report", "gold"),
+    (ROW, "corpus lm perplexity report", "gold"),
+    ({"words": ROW["words"]}, "corpus lm perplexity report", FOUND),
+    (UNLINKED, "corpus lm perplexity embeddings ner report", FOUND),
+])  # fmt: skip
 def test_the_study_has_the_steps_that_the_text_can_fill(write, row, steps, labels):
     values = run(write(row))
     assert values["study"]["steps"] == steps.split()

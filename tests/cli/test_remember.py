@@ -20,7 +20,6 @@ Nobody spoke to Jane that day, so Jane went home with Elizabeth. It was a long w
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A book, and the model of a study."""
     folder = tmp_path_factory.mktemp("remember")
     (folder / "book.txt").write_text(TEXT * 3)
     words = tuple(TEXT.split())

@@ -1,7 +1,5 @@
 """This machine's folder of data sets has no part in the tests, unless one names it."""
 
-from __future__ import annotations
-
 import pytest
 
 from entity_transformers.corpus import download
@@ -9,5 +7,4 @@ from entity_transformers.corpus import download
 
 @pytest.fixture(autouse=True)
 def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable is not set."""
     monkeypatch.delenv(download.VARIABLE, raising=False)

@@ -1,7 +1,5 @@
 """BookNLP's two files of a book: words, spaces, tags, chains and names, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -47,40 +45,31 @@ def test_a_book_is_read_from_either_file_or_its_folder(tmp_path: Path, given: st
     corpus = read_corpus("booknlp", tmp_path / given)
     assert list(corpus) == [
         Document(
-            name="emma",
-            part=0,
-            split="train",
-            genre="",
-            words=("Ada", "Byron", '"', "She"),
+            name="emma", part=0, split="train", genre="", words=("Ada", "Byron", '"', "She"),
             sentence_starts=(0, 3),
             mentions=(Mention(0, 2, 7), Mention(1, 2, 9), Mention(3, 4, 7)),
             tags=("NNP", "NNP", "``", "PRP"),
             space_after=(True, False, True, True),
             named_entities=(NamedEntity(0, 2, "PER"),),
         )
-    ]
+    ]  # fmt: skip
     counts = {"entities_without_chain": 1, "named_entities_inside_others": 1}
     assert corpus.ledger.counts == counts
 
 
 BAD = [
     ({"word\tlemma": "w\tlemma"}, r"emma.tokens, line 1: .*names of BookNLP's columns.* word"),
-    ({"COREF": "x"}, r"emma.entities, line 1: .*columns, among them COREF"),
-    ({"0\t1\t1\tByron": "0\t1\t2\tByron"},
-     r"emma.tokens, line 3: token_ID_within_document is 2, expected 1"),
+    ({"0\t1\t1\tByron": "0\t1\t2\tByron"}, r"emma.tokens, line 3: .* is 2, expected 1"),
     ({"\tShe\t": "\tS he\t"}, r"emma.tokens, line 5: 'S he', expected a text without white space"),
     ({"\t4\t9\t": "\t4\tx\t"}, r"emma.tokens, line 3: 'x', expected a number"),
     ({"nsubj\t3\tO\n": "\n"}, r"emma.tokens, line 5: 11 columns, expected 13"),
     ({"7\t3\t3": "7\t3\t4"}, r"emma.entities, line 4: start_token 3 and end_token 4, .*of 4"),
-    ({"7\t3\t3": "7\t3\t2"}, r"emma.entities, line 4: start_token 3 and end_token 2"),
     ({"9\t1\t1": "\u0663\t1\t1"}, r"emma.entities, line 3: '\\u0663', expected a number"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD, ids=[message[:35] for _, message in BAD])
-def test_bad_input_is_named_with_its_place(
-    tmp_path: Path, changes: dict[str, str], message: str
-) -> None:
+def test_bad_input_is_named_with_its_place(tmp_path, changes, message):
     with refused(message):
         list(read_corpus("booknlp", write_book(tmp_path, changes)))
 

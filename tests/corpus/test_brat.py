@@ -1,7 +1,5 @@
 """brat's standoff: chains from relations and equivalences, words cut at spans, what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -43,10 +41,7 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
     corpus = read_corpus("brat", tmp_path / given)
     assert list(corpus) == [
         Document(
-            name="a",
-            part=0,
-            split="train",
-            genre="",
+            name="a", part=0, split="train", genre="",
             words=tuple("Ada Byron met the un British “ Mary ” . She and she".split()),
             sentence_starts=(0, 4, 10),
             mentions=(
@@ -56,11 +51,8 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
             space_after=(*(True,) * 4, False, True, False, False, *(True,) * 5),
         )
     ]  # fmt: skip
-    counts = {
-        "relations_of_other_types": 1,
-        "annotations_of_other_kinds": 3,
-        "discontinuous_mentions": 1,
-    }
+    counts = {"relations_of_other_types": 1, "annotations_of_other_kinds": 3}
+    counts["discontinuous_mentions"] = 1
     if not given:
         counts["texts_without_annotations"] = 1
     assert corpus.ledger.counts == counts
@@ -68,10 +60,8 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
 
 BAD = [
     ("T1\tPerson 0 3\tEve\n", r"a.ann, line 1: 'Eve', but the text has 'Ada' there"),
-    ("T1\tPerson 3 4\t \n", r"a.ann, line 1: ' ', but the text has ' ' there"),
     ("T1\tPerson 90 93\tAda\n", r"a.ann, line 1: 'Ada', but the text has '' there"),
     ("T1\tPerson 0 3\tAda\nR1\tCoref Arg1:T1 Arg2:T9\n", r"a.ann, line 2: 'T9', expected a span"),
-    ("T1\tPerson 0 3\tAda\n*\tEquiv T1 E1\n", r"a.ann, line 2: 'E1', expected a span"),
     ("T1\tPerson 0 3\tAda\nT1\tPerson 0 3\tAda\n", r"a.ann, line 2: a second T1"),
     ("T1\tPerson 0\tAda\n", r"a.ann, line 1: .*expected an annotation such as T1"),
     ("MENTION\tT0\n", r"a.ann, line 1: 'MENTION\\tT0', expected an annotation"),
@@ -97,15 +87,12 @@ def test_annotations_without_a_text_or_words_are_refused(tmp_path: Path) -> None
 def test_a_span_s_words_are_its_characters(text: str, data: st.DataObject) -> None:
     """Whatever is marked comes back from the words, but for white space."""
     places = st.integers(0, len(text))
-    spans = data.draw(
-        st.lists(st.tuples(places, places).map(lambda two: (min(two), max(two))), max_size=5)
-    )
+    spans = data.draw(st.lists(st.tuples(places, places).map(sorted), max_size=5))
     found = split_annotated(text, spans)
     for (start, end), (first, last) in zip(spans, found.spans, strict=True):
         assert "".join(found.words[first:last]) == "".join(text[start:end].split())
-    whole = "".join(
-        word + " " * space for word, space in zip(found.words, found.spaces, strict=True)
-    )
+    pairs = zip(found.words, found.spaces, strict=True)
+    whole = "".join(word + " " * space for word, space in pairs)
     assert whole.split() == text.split()
     lines = [line.split()[0] for line in text.split("\n") if line.split()]
     assert len(found.starts) == len(lines)

@@ -1,7 +1,5 @@
 """Clusters of other tools as JSON lines: each tool's row, and what is refused as ambiguous."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -85,17 +83,12 @@ def test_a_word_is_cut_where_a_mention_of_characters_begins() -> None:
 LONG = {"tokens": WORDS * 20, "clusters": [[[i, i + 1] for i in range(20)]]}
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"tokens": WORDS}, r"keys split, tokens, expected one of clusters, .*and words"),
-    ({"clusters": SPANS}, r"keys .*expected .*and words"),
-    ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []},
-     r"clusters and predicted_clusters say different things"),
+    ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []}, r".*say different things"),
     ({"tokens": WORDS, "document": ["a"], "clusters": []}, r"tokens and document say different"),
     ({"tokens": WORDS, "sentences": [["a"]], "clusters": []}, r"sentences have other words"),
     ({"text": TEXT, "tokens": WORDS, "clusters": SPANS}, r"keys .*: are the clusters' numbers"),
-    ({"text": TEXT, "clusters_token_offsets": SPANS}, r"keys .*: are the clusters' numbers"),
     ({"tokens": WORDS, "clusters": [[[0, 5]]]}, r"clusters\[0\]\[0\]: \[0, 5\], .*of 5"),
-    ({"tokens": WORDS, "clusters": [[[0, 0], [2, 1]]]}, r"clusters\[0\]\[1\]: \[2, 1\]"),
     ({"tokens": WORDS, "clusters": [[[0]]]}, r"clusters\[0\]\[0\]\[1\]: Field required"),
-    ({"tokens": WORDS, "clusters": [[[-1, 0]]]}, r"clusters\[0\]\[0\]\[0\]: '-1', Input should"),
     ({"tokens": ["New York"], "clusters": []}, r"words\[0\]: 'New York', expected"),
     ({"tokens": [" "], "clusters": []}, r"words: '\[\]', List should have at least 1"),
     ({"document": TEXT, "clusters": []}, r"document: 'Ada .*Input should be a valid list"),
@@ -103,7 +96,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"sentences": [["Ada"]], "clusters": [], "subtoken_map": [0]}, r"key subtoken_map"),
     (LONG, r"clusters: none of 20 mentions has a single word: their ends seem to be excluded"),
     ({"text": TEXT, "clusters": [[[0, 2], [8, 10]]]}, r"clusters: most spans cut words \('Ad'\)"),
-    ({"text": TEXT, "clusters": [[[0, 99]]]}, r"clusters\[0\]\[0\]: \[0, 99\], .*of 19"),
     ({"text": TEXT, "clusters": [[[3, 4]]]}, r"clusters\[0\]\[0\]: \[3, 4\]"),
     ({"text": TEXT, "clusters": [[[0, 3]]], "clusters_strings": [["her"]]}, r"clusters_strings"),
     ({"tokens": WORDS, "clusters": SPANS, "split": "x"}, r"split: 'x', Input should be 'train'"),

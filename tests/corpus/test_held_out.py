@@ -1,7 +1,5 @@
 """Dev and test that are taken from train: which documents, and which words of a plain text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import chain
 
@@ -25,9 +23,7 @@ def make(
     st.lists(st.integers(1, 30), min_size=1, max_size=19),
     st.sampled_from([["dev", "test"], ["dev"], ["test"]]),
 )
-def test_a_text_s_end_is_cut_at_sentences_and_no_word_is_lost(
-    sizes: list[int], missing: list[str]
-) -> None:
+def test_a_text_s_end_is_cut_at_sentences_and_no_word_is_lost(sizes, missing):
     text = [make("book", size, part=part) for part, size in enumerate(sizes)]
     whole = list(chain.from_iterable(one.words for one in text))
     if len(whole) < 20 * 5 * 2:  # shorter than a sentence per twentieth, twice over
@@ -61,9 +57,7 @@ def test_many_documents_stay_whole_and_parts_of_a_name_together() -> None:
     ("names", "missing", "each"),
     [(20, ["dev", "test"], 1), (21, ["dev", "test"], 5), (20, ["test"], 5), (120, ["test"], 6)],
 )
-def test_five_documents_are_drawn_where_train_keeps_most(
-    names: int, missing: list[str], each: int
-) -> None:
+def test_five_documents_are_drawn_where_train_keeps_most(names, missing, each):
     held = hold_out([make(f"d{i}", 2) for i in range(names)], missing)  # type: ignore[arg-type]
     assert [sum(one.split == split for one in held) for split in missing] == [each] * len(missing)
 

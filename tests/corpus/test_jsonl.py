@@ -1,8 +1,4 @@
-"""Documents as JSON lines: there and back, defaults for a user's rows, and every key that can be
-wrong.
-"""
-
-from __future__ import annotations
+"""Documents as JSON lines: there and back, defaults for a user's rows, keys that are wrong."""
 
 import json
 import time
@@ -11,49 +7,19 @@ from typing import Any
 
 import pytest
 from conll_files import write
+from drawn import documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refused import refused
 
-from entity_transformers.corpus.document import Document, Mention, NamedEntity, from_row, to_row
+from entity_transformers.corpus.document import Document, Mention, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
 
-WORD = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
 
-
-@st.composite
-def documents(draw: st.DrawFn) -> Document:
-    words = draw(st.lists(WORD, min_size=1, max_size=8))
-    n = len(words)
-    spans = st.tuples(st.integers(0, n - 1), st.integers(1, 4), st.integers(-(2**63), 2**63 - 1))
-    mentions = [
-        Mention(start, min(start + size, n), chain)
-        for start, size, chain in draw(st.lists(spans, max_size=5))
-    ]
-    optional = {
-        "tags": st.lists(WORD, min_size=n, max_size=n).map(tuple),
-        "space_after": st.lists(st.booleans(), min_size=n, max_size=n).map(tuple),
-        "named_entities": st.just(tuple(NamedEntity(i, i + 1, "ORG") for i in range(0, n, 2))),
-    }
-    return Document(
-        name=draw(WORD),
-        part=draw(st.integers(0, 99)),
-        split=draw(st.sampled_from(["train", "dev", "test", "test2"])),
-        genre=draw(st.text("ab", max_size=2)),
-        words=tuple(words),
-        sentence_starts=(
-            0,
-            *sorted(draw(st.sets(st.integers(1, n - 1), max_size=3)) if n > 1 else ()),
-        ),
-        mentions=tuple(sorted(mentions, key=lambda m: (m.start, -m.end, m.chain))),
-        **{key: draw(st.none() | values) for key, values in optional.items()},
-    )
-
-
-@settings(max_examples=200, deadline=None)
-@given(documents())
+@settings(max_examples=200)
+@given(documents(chain=st.integers(-(2**63), 2**63 - 1)))
 def test_a_document_comes_back_through_json(document: Document) -> None:
     line = json.dumps(to_row(document), ensure_ascii=False)
     assert list(read_rows([line + "\n"], "f")) == [document]
@@ -69,18 +35,12 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 
 
-@pytest.mark.parametrize(
-    ("spans", "kept"),
-    [
-        ([[1, 2, "GPE"], [0, 3, "ORG"], [2, 3, "LOC"], [3, 4, "TIME"]], [(0, 3), (3, 4)]),
-        ([[1, 3, "ORG"], [0, 2, "GPE"]], [(0, 2)]),
-        ([], []),
-    ],
-    ids=["nested", "crossing", "none"],
-)
-def test_the_outermost_named_entities_are_kept_and_the_others_counted(
-    spans: list[list[Any]], kept: list[tuple[int, int]]
-) -> None:
+@pytest.mark.parametrize(("spans", "kept"), [
+    ([[1, 2, "GPE"], [0, 3, "ORG"], [2, 3, "LOC"], [3, 4, "TIME"]], [(0, 3), (3, 4)]),
+    ([[1, 3, "ORG"], [0, 2, "GPE"]], [(0, 2)]),
+    ([], []),
+], ids=["nested", "crossing", "none"])  # fmt: skip
+def test_the_outermost_named_entities_are_kept_and_the_others_counted(spans, kept):
     row = {"name": "n", "words": ["Bank", "of", "England", "today"], "named_entities": spans}
     ledger = Ledger()
     [document] = read_rows([json.dumps(row)], "f", ledger=ledger)
@@ -104,33 +64,20 @@ def test_a_list_of_bad_values_is_refused_at_the_first() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"words": None}, r"words: 'None', Input should be a valid list"),
-    ({"words": []}, r"words: '\[\]', List should have at least 1 item"),
     ({"words": ["a", "b c"]}, r"words\[1\]: 'b c', expected a text without space"),
-    ({"words": ["a", ""]}, r"words\[1\]: '', expected a text without space"),
     ({"words": ["a", 3]}, r"words\[1\]: '3', Input should be a valid string"),
     ({"words": ["a", "\ud800"]}, r"character 3: surrogate U\+D800 is not UTF-8"),
-    ({"words": ["a", "b\0"]}, r"character 4: a NUL byte"),
-    ({"name": ""}, r"name: '', String should have at least 1 character"),
-    ({"part": True}, r"part: 'True', Input should be a valid integer"),
     ({"split": "validation"}, r"split: 'validation', Input should be 'train', 'dev', 'test'"),
     ({"sentence_starts": [1]}, r"sentence_starts: .*begin with 0"),
-    ({"sentence_starts": [0, 2]}, r"sentence_starts: .*of the 2 words"),
     ({"sentence_starts": [0, 1, 1]}, r"sentence_starts: .*ascending"),
-    ({"sentence_starts": []}, r"sentence_starts: '\[\]', expected ascending"),
     ({"mentions": [[0, 3, 1]]}, r"mentions\[0\]: '\[0, 3\]', expected 0 <= start < end <= 2"),
-    ({"mentions": [[0, 1, 1], [1, 1, 1]]}, r"mentions\[1\]"),
     ({"mentions": [[0, 1]]}, r"mentions\[0\]\[2\]: Field required"),
     ({"mentions": [[0, 1, 2**63]]}, r"mentions\[0\]\[2\]: .*less than 9223372036854775808"),
-    ({"mentions": [[0, True, 1]]}, r"mentions\[0\]\[1\]: 'True', Input should be a valid integer"),
-    ({"mentions": [[-1, 1, 1]]}, r"mentions\[0\]\[0\]: '-1', Input should be greater"),
     ({"mentions": ["abc"]}, r"mentions\[0\]: 'abc', Input should be a valid tuple"),
     ({"tags": ["NN"]}, r"tags: 1 values, expected 2 as many as words"),
-    ({"tags": ["NN", " "]}, r"tags\[1\]: ' ', expected a text without space"),
     ({"space_after": [1, 2]}, r"space_after\[1\]: '2', Input should be less than or equal to 1"),
-    ({"space_after": [1]}, r"space_after: 1 values, expected 2"),
     ({"named_entities": [[0, 1, ""]]}, r"named_entities\[0\]\[2\]: '', String should have"),
     ({"name": "\ud800"}, r"name: '\\ud800', Input should be a valid string, unable to parse"),
-    ({"\ud800part": 0}, r"key '\\ud800part', expected one of name, part"),
     ({"entities": []}, r"key 'entities', expected one of name, part, split, genre, words"),
 ]
 

@@ -1,8 +1,4 @@
-"""The layers of labels that a model is given: each against its meaning, and none touches the gold
-ones.
-"""
-
-from __future__ import annotations
+"""The layers of labels that a model is given: each against its meaning; gold stays as it is."""
 
 from dataclasses import replace
 from itertools import groupby
@@ -10,7 +6,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 from mixed import mixed_corpus
-from tiny import tiny_corpus
+from tiny import plain_corpus, tiny_corpus
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
 from entity_transformers.corpus.labels import (
@@ -27,20 +23,7 @@ CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids
 
 
 def one_document(gold: list[int], mentions: list[int]) -> AlignedCorpus:
-    """A document of as many tokens, with these entities and mentions."""
-    total = len(gold)
-    return AlignedCorpus(
-        "train",
-        ("d",),
-        ("",),
-        tokens=np.arange(total, dtype=np.int32),
-        gold=np.array(gold, np.int32),
-        mentions=np.array(mentions, np.int32),
-        words=np.arange(total, dtype=np.int32) - 1,
-        tags=np.zeros(total, np.uint8),
-        bytes=np.ones(total, np.uint16),
-        offsets=np.array([0, total]),
-    )
+    return plain_corpus(gold, mentions, [0, len(gold)])
 
 
 @CORPORA
@@ -71,13 +54,8 @@ def test_gold_none_and_a_resolver_s_layer_as_they_are(corpus: AlignedCorpus) -> 
 @pytest.mark.parametrize("layer", ["resolver:other", "Gold", ""])
 def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
     corpus = replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold})
-    with pytest.raises(
-        ValueError,
-        match=(
-            rf"split 'train' has no labels '{layer}', it has gold, none, shuffled, first-only,"
-            r" lagged, surface, random, next, nouns, resolver:names$"
-        ),
-    ):
+    told = rf"split 'train' has no labels '{layer}', it has gold, none, .* nouns, resolver:names$"
+    with pytest.raises(ValueError, match=told):
         give(corpus, layer)
 
 
@@ -88,9 +66,7 @@ def test_first_mentions_are_those_no_earlier_mention_precedes() -> None:
 
 
 @CORPORA
-def test_without_first_mentions_a_label_stands_where_its_entity_was_before(
-    corpus: AlignedCorpus,
-) -> None:
+def test_without_first_mentions_a_label_stands_where_its_entity_was_before(corpus):
     kept = give(corpus, "first-only").given
     for d in range(len(corpus)):
         part, seen = corpus.document(d), {}
@@ -158,7 +134,6 @@ def find_mentions(corpus: AlignedCorpus, d: int) -> list[tuple[int, int]]:
 def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) -> None:
     """Document by document: a mention is known when the second word after it has begun."""
     given = give(corpus, "lagged").given
-    assert given is not None
     for d in range(len(corpus)):
         part, known = corpus.document(d), {}
         words = corpus.words[part].tolist()
@@ -173,7 +148,6 @@ def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) ->
 def test_what_comes_later_changes_no_lagged_label_before(corpus: AlignedCorpus) -> None:
     """Other chains from a word on: the labels before the second word after it stay."""
     whole = give(corpus, "lagged").given
-    assert whole is not None
     for d in range(len(corpus)):
         part = corpus.document(d)
         for word in range(0, int(corpus.words[part].max()) + 1, 3):
@@ -190,12 +164,8 @@ def test_what_comes_later_changes_no_lagged_label_before(corpus: AlignedCorpus) 
 def test_a_resolver_s_labels_are_changed_by_its_own_mentions(corpus: AlignedCorpus) -> None:
     """The gold ones under another name, with gold chains and mentions that are something else."""
     layers = {"resolver:names": corpus.gold, "mentions:names": corpus.mentions}
-    empty = replace(
-        corpus,
-        gold=np.zeros_like(corpus.gold),
-        mentions=np.full_like(corpus.mentions, -1),
-        layers=layers,
-    )
+    none = np.zeros_like(corpus.gold)
+    empty = replace(corpus, gold=none, mentions=none - 1, layers=layers)
     changed = [(change, f"{change}-resolver:names") for change in CHANGES]
     for gold, named in (*changed, ("gold", "resolver:names")):
         one, other = give(corpus, gold, 5), give(empty, named, 5)
@@ -209,8 +179,6 @@ def test_a_resolver_s_labels_are_changed_by_its_own_mentions(corpus: AlignedCorp
 def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) -> None:
     lagged = give(corpus, "lagged")
     shuffled = shuffle_given(lagged, 1).given
-    assert lagged.given is not None
-    assert shuffled is not None
     np.testing.assert_array_equal(shuffled > 0, lagged.given > 0)
     assert not np.array_equal(shuffled, lagged.given)
     for d in range(len(corpus)):
@@ -220,9 +188,7 @@ def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) 
 
 @CORPORA
 def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) -> None:
-    """Document by document, numbered by first appearance."""
     given = give(corpus, "surface").given
-    assert given is not None
     np.testing.assert_array_equal(given > 0, corpus.gold > 0)
     for d in range(len(corpus)):
         part = corpus.document(d)
@@ -236,7 +202,6 @@ def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) 
 @CORPORA
 def test_random_spans_are_as_many_and_as_long_as_the_mentions(corpus: AlignedCorpus) -> None:
     one, again, other = (give(corpus, "random", seed).given for seed in (1, 1, 2))
-    assert one is not None
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)
     for d in range(len(corpus)):
@@ -272,10 +237,8 @@ def test_nouns_are_entities_by_their_spelling(corpus: AlignedCorpus) -> None:
     tags = np.array([name.startswith("NN") for name in corpus.tag_names])[corpus.tags]
     assert tags.any()
     given = give(corpus, "nouns")
-    assert given.given is not None
     np.testing.assert_array_equal(given.given > 0, tags & (corpus.words >= 0))
     shuffled = shuffle_given(given, 1).given
-    assert shuffled is not None
     np.testing.assert_array_equal(shuffled > 0, given.given > 0)
     assert not np.array_equal(shuffled, given.given)
     for d in range(len(corpus)):

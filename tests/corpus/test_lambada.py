@@ -1,7 +1,5 @@
 """LAMBADA: both texts, told apart, their published counts, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -39,30 +37,18 @@ def test_the_target_follows_the_last_space(line: str, text: Text) -> None:
 CAPITALS = ["He said no\n"] * 30
 LOWER = [json.dumps({"text": "he said no"}) + "\n"] * 30
 BAD: list[tuple[str, Text, list[str], str]] = [
-    ("openai as original", "original", [OPENAI],
-     r"line 1: .*expected a passage of the original text: set lambada.text"),
+    ("openai as original", "original", [OPENAI], r"line 1: .*set lambada.text"),
     ("original as openai", "openai", [ORIGINAL], r"line 1: .*set lambada.text to original"),
     ("mix in original", "original", [ORIGINAL, OPENAI], r"line 2: .*expected a passage of the"),
-    ("mix in openai", "openai", [OPENAI, ORIGINAL], r"line 2: .*expected a JSON object"),
-    ("detokenised as original", "original", CAPITALS,
-     r"30 of 30 passages have capitals: this is not the original text"),
-    ("original in jsonl", "openai", LOWER,
-     r"0 of 30 passages have capitals: this is not the openai text"),
-    ("original, then others", "original", [ORIGINAL] * 200 + CAPITALS * 10,
-     "300 of 500 passages have capitals"),
-    ("spaces", "original", ["     \n"],
-     r"line 1: '' has no last word, expected a context and the word to be predicted: remove"),
-    ("no word in jsonl", "openai", ['{"text": ""}\n'], r"line 1: '' has no last word"),
-    ("a line break last", "openai", ['{"text": "a stone \\n"}\n'],
-     r"line 1: 'a stone \\n' has no last word"),
+    ("detokenised as original", "original", CAPITALS, r"30 of 30 passages have capitals"),
+    ("original in jsonl", "openai", LOWER, r"0 of 30 passages have capitals"),
+    ("spaces", "original", ["     \n"], r"line 1: '' has no last word, expected a context"),
     ("empty", "original", [], r"f: no passage in this file"),
     ("no key", "openai", ['{"passage": "a b"}\n'], r"line 1: .*expected a JSON object"),
-    ("no text", "openai", ['{"text": 3}\n'], r"line 1: .*expected a JSON object"),
     ("web page", "original", ["<html>\n"], r"line 1: '<html>', expected a passage"),
     ("carriage return", "original", ["a b\r\n"], r"line 1, character 4: a carriage return"),
-    ("surrogate", "openai", ['{"text": "a \\ud800"}\n'],
-     r"line 1, character 3: surrogate U\+D800"),
-]  # fmt: skip
+    ("surrogate", "openai", ['{"text": "a \\ud800"}\n'], r"line 1, character 3: surrogate U\+D800"),
+]
 
 
 @pytest.mark.parametrize(("name", "text", "lines", "message"), BAD, ids=[row[0] for row in BAD])
@@ -105,17 +91,12 @@ def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
     assert (counted["passages"], counted["bad_passages"]) == ("3", "1")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "passages", "words"),
-    [
-        ("lambada_test_plain_text.txt", "original", 5153, 379883),
-        ("lambada_development_plain_text.txt", "original", 4869, 360944),
-        ("lambada_test.jsonl", "openai", 5153, 306006),
-    ],
-)
-def test_published_counts(
-    shared_data: Path, name: str, text: Text, passages: int, words: int
-) -> None:
+@pytest.mark.parametrize(("name", "text", "passages", "words"), [
+    ("lambada_test_plain_text.txt", "original", 5153, 379883),
+    ("lambada_development_plain_text.txt", "original", 4869, 360944),
+    ("lambada_test.jsonl", "openai", 5153, 306006),
+])  # fmt: skip
+def test_published_counts(shared_data, name, text, passages, words):
     path = shared_data / "lambada" / name
     documents = list(make_documents(open_lines(path), str(path), text, "test"))
     assert (len(documents), sum(len(document.words) for document in documents)) == (passages, words)
@@ -123,9 +104,7 @@ def test_published_counts(
 
 
 def test_both_texts_have_the_same_targets(shared_data: Path) -> None:
-    """Same passages in the same order, but for quotes, two targets without their space
-    (PROVENANCE.md) and seven after a line break.
-    """
+    """But for quotes, two targets without their space (PROVENANCE.md), seven after a line break."""
     originals = read_targets(shared_data / "lambada" / "lambada_test_plain_text.txt", "original")
     detokenised = read_targets(shared_data / "lambada" / "lambada_test.jsonl", "openai")
     different = [

@@ -1,11 +1,10 @@
 """LitBank: every published count, the splits of fold 0, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from pathlib import Path
 
+from conll_files import write
 from refused import refused
 
 from entity_transformers.corpus.ledger import Ledger
@@ -37,33 +36,26 @@ def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -
     assert all(d.tags is None and d.named_entities is None for d in documents)
 
 
-def write_folder(root: Path, *, splits: dict[str, str]) -> Path:
+def write_folder(root: Path, **splits: str) -> Path:
     fields = "\t_" * 8
-    (root / "coref" / "conll").mkdir(parents=True)
     for name in ("a_brat", "b_brat"):
-        text = (
-            f"#begin document ({name}); part 0\n{name}\t0\t0\tSir{fields}\t(0)\n\n#end document\n"
-        )
-        (root / "coref" / "conll" / f"{name}.conll").write_text(text, encoding="utf-8")
-    (root / "splits" / "0").mkdir(parents=True)
-    for split, ids in splits.items():
-        (root / "splits" / "0" / f"{split}.ids").write_text(ids, encoding="utf-8")
+        head = f"#begin document ({name}); part 0\n"
+        text = f"{head}{name}\t0\t0\tSir{fields}\t(0)\n\n#end document\n"
+        write(root / f"coref/conll/{name}.conll", text)
+    for split in ("train", "dev", "test"):
+        write(root / f"splits/0/{split}.ids", splits.get(split, ""))
     return root
 
 
 def test_split_comes_from_the_first_fold(tmp_path: Path) -> None:
-    root = write_folder(
-        tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": "a_brat.tsv\n"}
-    )
-    assert [(d.name, d.split) for d in read(root, Ledger())] == [
-        ("a_brat", "test"),
-        ("b_brat", "train"),
-    ]
+    root = write_folder(tmp_path, train="b_brat.tsv\n", test="a_brat.tsv\n")
+    found = [(d.name, d.split) for d in read(root, Ledger())]
+    assert found == [("a_brat", "test"), ("b_brat", "train")]
     assert read_ids(["x_brat.tsv\n", "\n", "y_brat\n"]) == ["x_brat", "y_brat"]
 
 
 def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
-    root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n", "dev": "", "test": ""})
+    root = write_folder(tmp_path, train="b_brat.tsv\n")
     with refused(r"a_brat.conll: a_brat is in no list of splits/0: add it there"):
         list(read(root, Ledger()))
     ledger = Ledger("skip")
@@ -72,14 +64,8 @@ def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
 
 
 def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
-    root = write_folder(
-        tmp_path,
-        splits={"train": "a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n", "dev": "", "test": ""},
-    )
-    with refused(
-        r"coref/conll: no file of c_brat, which splits/0 lists: add it, or name it in"
-        r" corpus.exclude"
-    ):
+    root = write_folder(tmp_path, train="a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n")
+    with refused(r"coref/conll: no file of c_brat, which splits/0 lists: add it, or name it in"):
         list(read(root, Ledger()))
     ledger = Ledger("skip", exclude=("d_*",))
     assert [d.name for d in read(root, ledger)] == ["a_brat", "b_brat"]
@@ -89,6 +75,7 @@ def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
 def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
     with refused(r"no file matches \*.conll or \*.conll.gz"):
         read(tmp_path, Ledger("skip"))
-    root = write_folder(tmp_path, splits={"train": "b_brat.tsv\n"})
+    root = write_folder(tmp_path, train="b_brat.tsv\n")
+    (root / "splits/0/dev.ids").unlink()
     with refused(r"dev.ids: No such file"):
         read(root, Ledger("skip"))

@@ -1,7 +1,5 @@
 """Nested mentions: every policy and count against brute force over words and pairs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 
@@ -36,40 +34,11 @@ def words(mentions: list[Mention] | tuple[Mention, ...]) -> Counter[int]:
     return Counter(word for m in mentions for word in range(m.start, m.end))
 
 
-@pytest.mark.parametrize(
-    ("policy", "kept"),
-    [
-        ("outermost", [(0, 6, 1), (7, 8, 3)]),
-        ("innermost", [(1, 2, 2), (4, 6, 3), (7, 8, 3)]),
-        ("drop", [(7, 8, 3)]),
-    ],
-)
-def test_policies_on_a_nested_example(policy: str, kept: list[tuple[int, int, int]]) -> None:
-    """[0 a [1 b] c d [4 e f]] g [7 h]"""
-    mentions = [Mention(0, 6, 1), Mention(1, 2, 2), Mention(4, 6, 3), Mention(7, 8, 3)]
-    found, lost = flatten(mentions, 8, policy)  # type: ignore[arg-type]
-    assert [(m.start, m.end, m.chain) for m in found] == kept
-    assert lost["mentions"] == 4 - len(kept)
-
-
-def test_chains_that_share_a_span_become_one_everywhere() -> None:
-    mentions = [
-        Mention(0, 1, 5),
-        Mention(2, 3, 5),
-        Mention(2, 3, 2),
-        Mention(4, 5, 2),
-        Mention(6, 7, 9),
-    ]
-    kept, lost = flatten(mentions, 8, "outermost")
-    assert kept == (Mention(0, 1, 2), Mention(2, 3, 2), Mention(4, 5, 2), Mention(6, 7, 9))
-    assert lost == Counter(mentions=0, chains=0, words=0, merged_spans=1, merged_chains=1)
-
-
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MENTIONS, st.sampled_from(["outermost", "innermost", "drop"]))
 def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> None:
     kept, lost = flatten(mentions, N_WORDS, policy)  # type: ignore[arg-type]
-    merged, _ = merge_chains(mentions)
+    merged, joined = merge_chains(mentions)
     assert list(kept) == sorted(kept)
     assert not any(overlap(*pair) for pair in combinations(kept, 2))
     assert set(kept) <= set(merged)
@@ -82,17 +51,13 @@ def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> No
         }
     assert lost["words"] == len(words(mentions)) - len(words(kept))
     assert lost["chains"] == len({m.chain for m in merged}) - len({m.chain for m in kept})
-    assert (lost["mentions"], lost["merged_spans"]) == (
-        len(merged) - len(kept),
-        len(mentions) - len(merged),
-    )
+    assert lost["mentions"] == len(merged) - len(kept)
+    assert (lost["merged_spans"], lost["merged_chains"]) == (len(mentions) - len(merged), joined)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(MENTIONS)
-def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(
-    mentions: list[Mention],
-) -> None:
+def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(mentions):
     spans = {(m.start, m.end) for m in mentions}
     if any(a < c < b < d for (a, b) in spans for (c, d) in spans):
         return
@@ -108,14 +73,12 @@ def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(
     assert {(m.start, m.end) for m in inner} == spans - {other for _, other in inside}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MENTIONS)
 def test_counts_against_brute_force(mentions: list[Mention]) -> None:
     per_word = words(mentions)
-    assert count_covered(mentions) == (
-        len(per_word),
-        sum(number > 1 for number in per_word.values()),
-    )
+    several = sum(number > 1 for number in per_word.values())
+    assert count_covered(mentions) == (len(per_word), several)
     spans = {(m.start, m.end) for m in mentions}
     nested = {(a, b) for a, b in spans for c, d in spans if (a, b) != (c, d) and c <= a and b <= d}
     crossing = {(a, b) for a, b in spans for c, d in spans if c < a < d < b}
@@ -124,7 +87,7 @@ def test_counts_against_brute_force(mentions: list[Mention]) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(MENTIONS)
 def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> None:
     groups = [{m.chain} for m in mentions]
@@ -145,15 +108,9 @@ def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> 
     assert count == sum(chain != root for chain, root in smallest.items())
 
 
-@pytest.mark.parametrize(
-    ("mention", "message"),
-    [
-        (Mention(3, 6, 1), "does not lie inside a document of 5 words"),
-        (Mention(2, 2, 1), "does not lie inside"),
-    ],
-)
-def test_bad_spans_are_refused(mention: Mention, message: str) -> None:
-    with pytest.raises(CorpusError, match=message):
+@pytest.mark.parametrize("mention", [Mention(3, 6, 1), Mention(2, 2, 1)])
+def test_bad_spans_are_refused(mention: Mention) -> None:
+    with pytest.raises(CorpusError, match="does not lie inside a document of 5 words"):
         flatten([mention], 5, "outermost")
 
 

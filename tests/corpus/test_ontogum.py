@@ -1,13 +1,13 @@
 """GUM and OntoGUM: a folder written by hand, what is refused, and every published count."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from conll_files import write
 from refused import refused
 
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
@@ -39,97 +39,65 @@ WORDS = [
 ]  # fmt: skip
 
 
+DEP, CHAINS = "dep", "coref/ontogum/conllu"
+HEADS = {DEP: "GRP-etype-infstat-salience-centering-minspan-link-identity", CHAINS: "GRP"}
+
+
 def write_folder(
-    root: Path,
-    *,
-    chains: dict[str, str] | None = None,
-    dep: dict[str, str] | None = None,
-    splits: str = SPLITS,
+    root: Path, layer: str = "", change: Mapping[str, str] = {}, splits: str = SPLITS
 ) -> Path:
-    """A GUM folder of one document; ``chains`` and ``dep`` replace parts of the two files' text."""
-    texts = {"dep": [], "coref/ontogum/conllu": []}  # type: dict[str, list[str]]
-    for word in WORDS:
-        misc = (
-            {"dep": word[3], "coref/ontogum/conllu": f"Entity={word[4]}" if word[4] else "_"}
-            if word
-            else {}
-        )
-        for folder, lines in texts.items():
-            lines.append(
-                f"{word[0]}\t{word[1]}\t_\t_\t{word[2]}\t_\t_\t_\t_\t{misc[folder]}" if word else ""
-            )
-    heads = {
-        "dep": "GRP-etype-infstat-salience-centering-minspan-link-identity",
-        "coref/ontogum/conllu": "GRP",
-    }
-    for folder, lines in texts.items():
-        text = (
-            f"# newdoc id = {NAME}\n# global.Entity = {heads[folder]}\n" + "\n".join(lines) + "\n\n"
-        )
-        for old, new in ((dep if folder == "dep" else chains) or {}).items():
+    """A GUM folder of one document; ``change`` replaces parts of the text of one of its layers."""
+    for folder, head in HEADS.items():
+        lines = [f"# newdoc id = {NAME}", f"# global.Entity = {head}"]
+        for number, word, tag, dep, chains in (word or [""] * 5 for word in WORDS):
+            misc = dep if folder == DEP else f"Entity={chains}" if chains else "_"
+            row = f"{number}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t{misc}"
+            lines.append(row if number else "")
+        text = "\n".join(lines) + "\n\n"
+        for old, new in change.items() if folder == layer else ():
             assert old in text
             text = text.replace(old, new, 1)
-        (root / folder).mkdir(parents=True)
-        (root / folder / f"{NAME}.conllu").write_bytes(text.encode("utf-8", "surrogateescape"))
-    (root / "splits.md").write_text(splits, encoding="utf-8")
+        write(root / folder / f"{NAME}.conllu", text)
+    write(root / "splits.md", splits)
     return root
 
 
 def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
-    """Joined forms and empty nodes are no words; the place inside the object is no name of it, so
-    Rome alone is.
-    """
+    """Joined forms and empty nodes are no words; the place inside the object is no name of it."""
     assert list(read(write_folder(tmp_path), Ledger())) == [
         Document(
-            name=NAME,
-            part=0,
-            split="dev",
-            genre="bio",
+            name=NAME, part=0, split="dev", genre="bio", sentence_starts=(0, 6),
             words=("Ada", "saw", "Rome", "'s", "arch", ".", "The", "dog"),
-            sentence_starts=(0, 6),
             mentions=(Mention(0, 1, 1), Mention(2, 5, 2), Mention(2, 4, 3), Mention(6, 8, 3)),
             tags=("NNP", "VBD", "NNP", "POS", "NN", ".", "DT", "NN"),
             space_after=(True, True, False, False, True, False, True, True),
             named_entities=(NamedEntity(0, 1, "PERSON"), NamedEntity(2, 3, "PLACE")),
         )
-    ]
+    ]  # fmt: skip
 
 
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
-    "unopened": ("chains", {"Entity=(1)": "Entity=(1)4)"},
-     r"line 3, column 10: 4\) closes what was never opened"),
-    "unclosed": ("chains", {"=3)\n": "=(3)\n"},
-     r"line 6, column 10: \(3 opens a mention that is never closed"),
-    "cell": ("chains", {"=2)": "=2]"}, r"line 8, column 10: Entity='2\]': expected brackets"),
-    "other word": ("chains", {"arch": "arc"},
-     (r"line 8, column 2: the word is 'arc', expected 'arch' as in .*dep/GUM_bio_ada.conllu,"
-     r" line 8")),
-    "other sentences": ("chains", {"\n\n1\t": "\n1\t"}, r"other words or sentences than in"),
-    "columns": ("dep", {"\tNNP": ""}, r"line 3: 9 columns .*expected 10"),
-    "word number": ("dep", {"\n2\tsaw": "\ntwo\tsaw"},
-     r"line 4, column 1: 'two', expected a word number"),
-    "no tag": ("dep", {"\tVBD": "\t_"}, r"line 4, column 5: '_', expected a Penn"),
-    "blanked": ("dep", {"\tsaw": "\t___"},
-     r"line 4, column 2: the word is '___': a blanked text .*corpus.exclude, e.g. GUM_reddit_\*"),
-    "another document": ("dep", {"id = GUM_bio_ada": "id = GUM_bio_eve"},
-     r"# newdoc id = 'GUM_bio_eve', expected GUM_bio_ada"),
-    "two documents": ("dep", {"\n\n": "\n\n# newdoc id = b\n"},
-     r"it holds 'GUM_bio_ada' and 'b', expected one"),
-    "entity fields": ("dep", {"etype": "type"}, r"line 3, column 10: .*expected a type, etype"),
-    "typed cell": ("dep", {"(4-object-new-nnnnn-cf1-2-sgl": "(4-object"},
-     r"line 12, column 10: .*'4-object'.*: expected a type"),
-    "typed unopened": ("dep", {"=4)": "=4)5)"}, r"line 13, column 10: 5\) closes what"),
-    "minspan": ("dep", {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: .*a head inside"),
-    "cut in a row": ("dep", {"Entity=4)\n\n": "Enti"},
-     r"line 13: the last line has no end: the file was cut"),
-    "web page": ("dep", {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
+    "unopened": (CHAINS, {"Entity=(1)": "Entity=(1)4)"}, r"line 3, column 10: 4\) closes"),
+    "unclosed": (CHAINS, {"=3)\n": "=(3)\n"}, r"line 6, column 10: \(3 opens"),
+    "cell": (CHAINS, {"=2)": "=2]"}, r"line 8, column 10: Entity='2\]': expected brackets"),
+    "other word": (CHAINS, {"arch": "arc"}, r"line 8, column 2: .*'arc', expected 'arch' .*line 8"),
+    "other sentences": (CHAINS, {"\n\n1\t": "\n1\t"}, r"other words or sentences than in"),
+    "columns": (DEP, {"\tNNP": ""}, r"line 3: 9 columns .*expected 10"),
+    "blanked": (DEP, {"\tsaw": "\t___"}, r"line 4, column 2: .*'___': a blanked text .*corpus.ex"),
+    "another document": (DEP, {"id = GUM_bio_ada": "id = GUM_bio_eve"}, r"'GUM_bio_eve', expected"),
+    "two documents": (DEP, {"\n\n": "\n\n# newdoc id = b\n"}, r"it holds 'GUM_bio_ada' and 'b'"),
+    "entity fields": (DEP, {"etype": "type"}, r"line 3, column 10: .*expected a type, etype"),
+    "typed unopened": (DEP, {"=4)": "=4)5)"}, r"line 13, column 10: 5\) closes what"),
+    "minspan": (DEP, {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: .*a head inside"),
+    "cut in a row": (DEP, {"Entity=4)\n\n": "Enti"}, r"line 13: the last line has no end"),
+    "web page": (DEP, {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
     layer, change, message = BAD[name]
-    root = write_folder(tmp_path, **{layer: change})  # type: ignore[arg-type]
+    root = write_folder(tmp_path, layer, change)
     with refused(message) as caught:
         list(read(root, Ledger()))
     assert NAME in str(caught.value)
@@ -166,10 +134,8 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
         list(read(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))
     assert [d.name for d in read(root, ledger)] == [NAME]
-    assert (list(ledger.bad), ledger.excluded) == (
-        ["GUM_bio_eva#0", "GUM_bio_eve#0"],
-        ["GUM_reddit_x"],
-    )
+    assert list(ledger.bad) == ["GUM_bio_eva#0", "GUM_bio_eve#0"]
+    assert ledger.excluded == ["GUM_reddit_x"]
     ledger.check_exclude()
     assert ledger.unmatched == []
 
@@ -193,9 +159,7 @@ def gum(shared_data: Path) -> tuple[list[Document], Ledger]:
     return list(read(shared_data / "gum", ledger)), ledger
 
 
-def test_every_count_of_every_document_is_the_published_one(
-    shared_data: Path, gum: tuple[list[Document], Ledger]
-) -> None:
+def test_every_count_of_every_document_is_the_published_one(shared_data, gum):
     documents, ledger = gum
     with (shared_data / "gum" / "counts.tsv").open(encoding="utf-8") as file:
         rows = {row["doc"]: row for row in csv.DictReader(file, delimiter="\t")}
@@ -212,9 +176,7 @@ def test_every_count_of_every_document_is_the_published_one(
     assert ledger.counts["unmatched_brackets"] == 2
 
 
-def test_spaces_rebuild_the_published_text_of_every_sentence(
-    shared_data: Path, gum: tuple[list[Document], Ledger]
-) -> None:
+def test_spaces_rebuild_the_published_text_of_every_sentence(shared_data, gum):
     sentences = 0
     for d in gum[0]:
         texts = [
@@ -233,9 +195,7 @@ def test_spaces_rebuild_the_published_text_of_every_sentence(
 
 
 def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
-    """PROVENANCE.md counts all 281 documents, those whose text is blanked included; names are told
-    by a proper noun in the head.
-    """
+    """Of all 281 documents, the blanked ones included; names have a proper noun as their head."""
     every: Counter[str] = Counter()
     named: Counter[str] = Counter()
     for path in sorted((shared_data / "gum" / "dep").glob("*.gz")):
@@ -244,12 +204,7 @@ def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
             every[mention.label.lower()] += 1
             named[mention.label.lower()] += bool(select_named([mention], table.tags))
     text = " ".join((shared_data / "gum" / "PROVENANCE.md").read_text(encoding="utf-8").split())
-    published = [
-        re.search(pattern, text)
-        for pattern in (r"named\): (.*?plant \d+)", r"tokens\): (.*?plant \d+)")
-    ]
-    for found, match in zip((every, named), published, strict=True):
-        assert match
-        assert found == {
-            label: int(number) for label, number in re.findall(r"(\w+) (\d+)", match[1])
-        }
+    for found, start in ((every, r"named\)"), (named, r"tokens\)")):
+        [published] = re.findall(rf"{start}: (.*?plant \d+)", text)
+        numbers = re.findall(r"(\w+) (\d+)", published)
+        assert found == {label: int(number) for label, number in numbers}

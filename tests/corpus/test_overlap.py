@@ -1,8 +1,4 @@
-"""What is evaluated is not trained on: passages are found by their text, cut where it ends, and
-what is left is counted and judged.
-"""
-
-from __future__ import annotations
+"""What is evaluated is not trained on: passages are found by their text and cut out of it."""
 
 import gzip
 import tarfile
@@ -22,7 +18,6 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litba
 
 
 def number_words(first: int, last: int) -> str:
-    """A text of words that are all different."""
     return " ".join(f"w{i}" for i in range(first, last))
 
 

@@ -1,7 +1,5 @@
 """CoNLL-2012 in the hub's parquet form: equal to the rows, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -59,9 +57,7 @@ def write(path: Path, rows: list[dict[str, Any]], names: tuple[list[str], ...] =
 
 @pytest.mark.parametrize("own_names", [True, False])
 def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_names: bool) -> None:
-    """With its own label names in another order, or with none and then the order of the data set's
-    card.
-    """
+    """With its own label names in another order, or none and then the order of the card."""
     files = {"train": "bn/abc/00/abc_0001", "dev": "pt/nt/40/nt_4001", "test": "nw/wsj/02/wsj_0201"}
     assert (parquet.LABELS[7], parquet.LABELS[36]) == ("B-ORG", "I-LANGUAGE")
     assert (parquet.TAGS[25], len(parquet.TAGS)) == ("NNP", 49)
@@ -88,24 +84,16 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"coref_spans": [[1, 0, 2]]}, r": not of the form .*coref_spans: \[1, 0, 2\] of 2 words"),
     ({"named_entities": [0, 37]}, ": not of the form .*index out of range"),
     ({"named_entities": [0, 2]}, r": not of the form .*I-PERSON after O: is the order"),
-    ({"pos_tags": [0]}, ": not of the form .*zip"),
     ({"words": ["a", "b c"]}, ", line 3, column 4: the word is 'b c', expected one without white"),
     ({"words": ["a", None]}, ": not of the form .*expected str instance"),
     ({"words": ["a", "b\0"]}, ", line 3, character 11: a NUL byte"),
-    ({"pos_tags": ["NN", "N N"]}, ", line 3, column 5: the tag is 'N N'"),
-    (
-        {"words": [], "pos_tags": [], "named_entities": [], "coref_spans": []},
-        ", line 1: .*no words",
-    ),
-    ({"coref_spans": [1, 2, 3]}, ": not of the form .*cannot unpack"),
+    ({key: [] for key in SENTENCE.keys() - {"part_id"}}, ", line 1: .*no words"),
     ({"part_id": None}, ", line 1: .*expected #begin document"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), FAULTS, ids=[str(row[0]) for row in FAULTS])
-def test_a_bad_document_is_named_or_left_out(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_a_bad_document_is_named_or_left_out(tmp_path, change, message):
     row = {"document_id": "nw/b", "sentences": [{**SENTENCE, **change}]}
     path = write(tmp_path / "bad.parquet", [row])
     with refused(rf"bad.parquet, document 'nw/b'({message})"):

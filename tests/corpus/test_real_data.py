@@ -1,8 +1,4 @@
-"""The pinned corpora themselves, from the folder of data sets or the pinned downloads: their counts
-are those of the committed results. CI runs this on what `entity-transformers fetch-data` downloads.
-"""
-
-from __future__ import annotations
+"""The pinned corpora have the counts of the committed results (CI: what `fetch-data` downloads)."""
 
 import csv
 from collections.abc import Iterator

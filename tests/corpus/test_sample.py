@@ -1,14 +1,10 @@
 """The sample corpus that the package holds."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-
-import pytest
 
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import read_corpus
@@ -38,9 +34,7 @@ def test_the_archive_is_the_one_that_the_studies_read(tmp_path: Path) -> None:
     assert len(set(read_passages())) == 400
 
 
-def test_the_step_counts_what_was_approved(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_step_counts_what_was_approved(root, tmp_path, monkeypatch):
     """Counts of what the reader finds and of its tokens: integers, the same on every machine."""
     params = load(root / "studies" / "sample.yaml")
     monkeypatch.chdir(tmp_path)

@@ -1,8 +1,4 @@
-"""The tagger of LAMBADA's targets: what it sees, what it learns on corpora with one possible
-answer, how it is scored.
-"""
-
-from __future__ import annotations
+"""The tagger of LAMBADA's targets: what it sees, what it learns, how it is scored."""
 
 from itertools import product
 
@@ -12,10 +8,8 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tagging import (
     CONTEXT,
     Tagger,
-    encode_windows,
     find_last_words,
     learn_tagger,
-    list_features,
     make_windows,
     score_groups,
     split_words,
@@ -65,16 +59,6 @@ def test_unknown_words_are_told_by_what_stands_before() -> None:
     assert tag("she saw wanda", tagger)[-1] == "proper_nouns"
 
 
-def test_a_word_is_known_from_its_second_time_on_and_only_then_read_as_itself() -> None:
-    text = "the owl saw the dog ; the dog met 12 then 34"
-    tagger = learn_tagger([make_document(text, "DT NN VBD DT NN : DT NN VBD CD RB CD")], True)
-    assert tagger is not None
-    assert tagger.known == {"the", "dog", "00"}
-    owl, dog = ("", "", "the", "owl"), ("", "", "the", "dog")
-    both = encode_windows([owl, dog], tagger.known).sum(axis=1).tolist()
-    assert both == [[len(list_features(owl, known=False))], [len(list_features(dog, known=True))]]
-
-
 def test_nothing_after_a_word_and_nothing_far_before_it_is_seen() -> None:
     words = "one two three four five six".split()
     windows = make_windows(words, False)
@@ -100,15 +84,12 @@ def test_the_target_follows_its_passage() -> None:
     assert target_window({"text": "so Ada", "target_start": 3}, True) == ("", "", "so", "ada")
 
 
-@pytest.mark.parametrize(
-    "corpus",
-    [
-        [],
-        [make_document("she met Ada", None)],
-        [make_document("dog owl", "NN NNS")],
-        [make_document("a b", "XX XX")],
-    ],
-)
+@pytest.mark.parametrize("corpus", [
+    [],
+    [make_document("she met Ada", None)],
+    [make_document("dog owl", "NN NNS")],
+    [make_document("a b", "XX XX")],
+])  # fmt: skip
 def test_without_tags_to_learn_there_is_no_tagger(corpus: list[Document]) -> None:
     assert learn_tagger(corpus, True) is None
     tags = tag_targets(corpus, make_corpus(), [{"text": "she met ada", "target_start": 8}])
@@ -123,12 +104,9 @@ def test_last_words_are_those_with_letters() -> None:
 
 def test_scores_are_those_of_the_pairs() -> None:
     pairs = [
-        ("nouns", "nouns"),
-        ("nouns", "nouns"),
-        ("nouns", "other"),
-        ("proper_nouns", "nouns"),
+        ("nouns", "nouns"), ("nouns", "nouns"), ("nouns", "other"), ("proper_nouns", "nouns"),
         ("other", "other"),
-    ]
+    ]  # fmt: skip
     scores = score_groups(pairs)
     assert (scores["n"], scores["accuracy"]) == (5, 3 / 5)
     assert scores["groups"]["nouns"] == {"n": 3, "recall": 2 / 3, "precision": 2 / 3}

@@ -1,7 +1,5 @@
 """Readers of tasks: what they make of a file, the published counts, and what they refuse."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter
@@ -17,7 +15,7 @@ from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task, registry
 from entity_transformers.corpus.tasks.example import load_examples, thin_out
-from entity_transformers.corpus.tasks.pronouns import is_possessive, write_option
+from entity_transformers.corpus.tasks.pronouns import is_possessive
 from entity_transformers.step import Run, execute
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import ParamsError
@@ -54,9 +52,7 @@ def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_pinned_files_have_the_stated_sizes(
-    name: str, shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pinned_files_have_the_stated_sizes(name, shared_data, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(shared_data))
     examples, ledger = read(name, Path(locate(name, None, tmp_path)["root"]))
     assert Counter(example.split for example in examples) == SIZES[name]
@@ -103,14 +99,6 @@ def test_her_is_told_apart_by_what_follows(pronoun: str, following: str, expecte
     assert is_possessive(pronoun, following) == expected
 
 
-def test_articles_have_capitals_where_a_sentence_begins() -> None:
-    assert write_option("The men", "It was he", False) == "the men"
-    assert write_option("the men", "It was.", False) == "The men"
-    assert write_option("the men", "", True) == "The men's"
-    assert write_option("A. Theodore", "so", False) == "A. Theodore"
-    assert write_option("The", "so", False) == "The"
-
-
 def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
     """An independent reading of the columns: the right candidate is the chain's occupation."""
     root = shared_data / "winobias"
@@ -135,25 +123,14 @@ BAD: list[tuple[str, str, Callable[[str], str], str]] = [
     ("winogrande", "dev.jsonl", lambda s: s.replace('"answer": "1"', '"answer": "3"', 1), "tuple"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"Maria"', '"Zoe"', 1), "both options"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"option1"', '"choice1"', 1), "KeyError"),
-    ("winogrande", "dev.jsonl", lambda s: s.replace(" _ ", " ", 1), "ValueError"),
-    ("winogrande", "dev.jsonl", lambda s: "nonsense\n" + s, "Expecting value"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("TRUE", "yes", 1), "tuple.index"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\t15\t", "\t16\t", 1), "offset"),
-    (
-        "gap-coreference",
-        "gap-test.tsv",
-        lambda s: s.replace("\t8\tFALSE", "\t8\tTRUE", 1),
-        "both TRUE",
-    ),
-    ("gap-coreference", "gap-test.tsv", lambda s: s + "one cell\n", "KeyError"),
-    ("wsc273", "wsc273.txt", lambda s: s.replace("\nThe men \n", "\nThe boys \n", 1), "ValueError"),
     (
         "wsc273",
         "wsc273.txt",
         lambda s: s.replace("because [MASK]", "because they", 1),
         "ValueError",
     ),
-    ("wsc273", "wsc273.txt", lambda s: s.replace("[MASK]\n", "", 1), "ValueError"),
     ("snli", "labels.test", lambda s: s.replace("neutral", "maybe", 1), "tuple.index"),
     ("winobias", WINOBIAS, lambda s: s.replace("nurse", "aunt", 1), "names guard before his"),
     ("winobias", WINOBIAS, lambda s: s.replace("his", "its", 1), "StopIteration"),
@@ -161,9 +138,7 @@ BAD: list[tuple[str, str, Callable[[str], str], str]] = [
 
 
 @pytest.mark.parametrize(("folder", "file", "damage", "message"), BAD)
-def test_a_bad_line_is_named_or_left_out(
-    folder: str, file: str, damage: Callable[[str], str], message: str, tmp_path: Path
-) -> None:
+def test_a_bad_line_is_named_or_left_out(folder, file, damage, message, tmp_path):
     path = task_files.write_tasks(tmp_path) / folder / file
     task = next(one.name for one in registry().values() if one.dataset.folder == folder)
     whole = len(read(task, tmp_path / folder)[0])
@@ -189,9 +164,7 @@ def test_examples_are_thinned_out_evenly() -> None:
     assert thin_out(examples, 100) == examples
 
 
-def test_the_step_leaves_the_examples_that_the_readers_read(
-    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_step_leaves_the_examples_that_the_readers_read(tmp_path, root, monkeypatch):
     data = task_files.write_tasks(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     params = load(root / "params.yaml", {"examples.path": str(data)})

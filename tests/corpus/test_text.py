@@ -1,10 +1,5 @@
-"""Running text: chapters, paragraphs and words of a plain book, with every character accounted for;
-and what is no text is refused with its place.
-"""
+"""Running text: every character of a plain book is accounted for, and what is no text refused."""
 
-from __future__ import annotations
-
-import gzip
 import re
 import tarfile
 import zipfile
@@ -12,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conll_files import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.books import (
     find_heading,
-    is_title,
-    numeral,
     read_book,
     split_blocks,
 )
@@ -43,12 +37,6 @@ def read(path: Path, policy: Policy = "strict") -> tuple[list[Document], dict[st
     return list(corpus), corpus.ledger.as_dict()
 
 
-def write(path: Path, text: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
 def texts(book: str) -> list[str]:
     return [" ".join(chapter) for chapter in read_book(book)]
 
@@ -69,48 +57,34 @@ def test_a_gutenberg_book_becomes_its_chapters() -> None:
     assert two[-1] == "THE END"
 
 
-@pytest.mark.parametrize(
-    ("form", "level", "number"),
-    [
-        ("CHAPTER I", "chapter", 1),
-        ("Chapter 12. Death on the Moor", "chapter", 12),
-        ("CHAPTER FORTY-SEVEN", "chapter", 47),
-        ("CHAPTER THE LAST", "chapter", None),
-        ("LETTER III [Written some months after the last]", "chapter", 3),
-        ("BOOK THE FIRST", "division", 1),
-        ("Phase the Second: Maiden No More", "division", 2),
-        ("PART ONE--The Old Buccaneer", "division", 1),
-        ("[ 16 ]", "number", 16),
-        ("_Two_", "number", 2),
-        ("   II The Little Shop-Window", "titled", 2),
-        ("EPILOGUE", "special", None),
-    ],
-)
+@pytest.mark.parametrize(("form", "level", "number"), [
+    ("CHAPTER I", "chapter", 1),
+    ("Chapter 12. Death on the Moor", "chapter", 12),
+    ("CHAPTER FORTY-SEVEN", "chapter", 47),
+    ("CHAPTER THE LAST", "chapter", None),
+    ("LETTER III [Written some months after the last]", "chapter", 3),
+    ("BOOK THE FIRST", "division", 1),
+    ("Phase the Second: Maiden No More", "division", 2),
+    ("PART ONE--The Old Buccaneer", "division", 1),
+    ("[ 16 ]", "number", 16),
+    ("_Two_", "number", 2),
+    ("   II The Little Shop-Window", "titled", 2),
+    ("EPILOGUE", "special", None),
+])  # fmt: skip
 def test_forms_of_headings(form: str, level: str, number: int | None) -> None:
     heading = find_heading(split_blocks([form])[0], 0)
     assert heading
     assert (heading.level, heading.number) == (level, number)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "Part of her was gone.",
-        "Book I read yesterday, and never again.",
-        "Act fourth displayed the despairing Roderigo on the point of stabbing",
-        "I had this story from one who had no business to tell it to me, or to",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "Part of her was gone.",
+    "Book I read yesterday, and never again.",
+    "Act fourth displayed the despairing Roderigo on the point of stabbing",
+    "I had this story from one who had no business to tell it to me, or to",
+])  # fmt: skip
 def test_prose_is_no_heading(line: str) -> None:
     assert find_heading(split_blocks([line])[0], 0) is None
-
-
-def test_numerals() -> None:
-    assert [numeral(t) for t in ("XCIX", "iv", "12", "Third", "twenty-one", "Iv", "did", "")] == (
-        [99, 4, 12, 3, 21, None, None, None]
-    )
-    assert is_title("The Return of the Native")
-    assert not is_title("read yesterday evening, at home")
 
 
 def test_stanzas_with_numbers_are_no_chapters() -> None:
@@ -191,26 +165,20 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(old) == texts(several)
 
 
-@pytest.mark.parametrize(
-    ("text", "lost"),
-    [
-        (f"{LONG}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG * 3}", True),
-        (f"Other\n{LONG}\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", True),
-        (f"{LONG * 9}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", False),
-        (LONG + "\nEnd of Project Gutenberg's Clocks\n\n" + "The Gutenberg licence says so. " * 600,
-         False),
-    ],
-    ids=["after-end", "before-start", "tenth", "licence"],
-)  # fmt: skip
-def test_a_reader_that_leaves_much_out_says_so(
-    text: str, lost: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize(("text", "lost"), [
+    (f"{LONG}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG * 3}", True),
+    (f"Other\n{LONG}\n*** START OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", True),
+    (f"{LONG * 9}\n*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n{LONG}", False),
+    (LONG + "\nEnd of Project Gutenberg's Clocks\n\n" + "The Gutenberg licence says so. " * 600,
+     False),
+], ids=["after-end", "before-start", "tenth", "licence"])  # fmt: skip
+def test_a_reader_that_leaves_much_out_says_so(text, lost, tmp_path, caplog):
     _, ledger = read(write(tmp_path / "a.txt", text))
     assert ledger["counts"].get("books_of_which_much_is_left_out", 0) == lost
     assert ("words are left out" in caplog.text) == lost
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc"))), max_size=30))
 def test_every_character_but_spaces_is_kept(lines: list[str]) -> None:
     text = "\n".join(lines)
@@ -236,22 +204,17 @@ def test_words_are_spacys() -> None:
     assert spaces[:-1] == [bool(token.whitespace_) for token in tokens][:-1]
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
-        (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
-        ("Ein Text".encode("utf-16"), ": UTF-16, expected text: save it as text in UTF-8$"),
-        (b"%PDF-1.4\n%\xe2\xe3\xcf", ": a PDF, expected text"),
-        (b"\x89PNG\r\n\x1a\n", ": an image, expected text"),
-        (b"{\\rtf1 Ada}", ": RTF, expected text"),
-        (b"<!DOCTYPE html><html>", "a web page"),
-        (b" \n\n", "no text in this file"),
-    ],
-)
-def test_what_is_no_text_is_refused_with_its_place(
-    tmp_path: Path, data: bytes, message: str
-) -> None:
+@pytest.mark.parametrize(("data", "message"), [
+    (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
+    (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
+    ("Ein Text".encode("utf-16"), ": UTF-16, expected text: save it as text in UTF-8$"),
+    (b"%PDF-1.4\n%\xe2\xe3\xcf", ": a PDF, expected text"),
+    (b"\x89PNG\r\n\x1a\n", ": an image, expected text"),
+    (b"{\\rtf1 Ada}", ": RTF, expected text"),
+    (b"<!DOCTYPE html><html>", "a web page"),
+    (b" \n\n", "no text in this file"),
+])  # fmt: skip
+def test_what_is_no_text_is_refused_with_its_place(tmp_path, data, message):
     write(tmp_path / "good.txt", LONG)
     bad = write(tmp_path / "bad.txt", data)
     with pytest.raises(CorpusError, match=message) as caught:
@@ -267,8 +230,7 @@ def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, ending: str) -> No
     """Whatever its name; not with a list of what all formats look like."""
     starts = {"pdf": b"%PDF", "rtf": b"{\\rtf1", "png": b"\x89PNG", "doc": b"\xd0\xcf\x11\xe0"}
     path = tmp_path / f"a.{ending}"
-    data = starts.get(ending.split(".")[0], b"Ada met Bob.") + b"\n" * 600
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    write(path, starts.get(ending.split(".")[0], b"Ada met Bob.") + b"\n" * 600)
     if path.suffix == ".docx":
         with zipfile.ZipFile(path, "w") as packed:
             packed.writestr("word/document.xml", "<w:document/>")
@@ -284,7 +246,7 @@ def test_folders_and_archives(tmp_path: Path) -> None:
     files = {"train/a.txt": LONG, "dev/b.txt": LONG, "test/c.txt": LONG, "dev/notes.pdf": "%PDF"}
     for name, text in files.items():
         write(tmp_path / "books" / name, text)
-    write(tmp_path / "books" / "test" / "d.txt.gz", gzip.compress(LONG.encode()))
+    write(tmp_path / "books" / "test" / "d.txt.gz", LONG)
     wanted, ledger = read(tmp_path / "books")
     assert {(d.name, d.split) for d in wanted} == {
         ("a", "train"), ("b", "dev"), ("c", "test"), ("d", "test"),

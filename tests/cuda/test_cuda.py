@@ -28,14 +28,10 @@ pytestmark = pytest.mark.skipif(
 )
 NEURAL = [name for name, kind in KINDS.items() if "windows" in kind.can]
 SWITCHES: list[dict[str, Any]] = [
-    {},
-    {"entity_values": "both"},
-    {"entity_values": "entity", "memory_write": "mean"},
-    {"entity_gate": "zero", "entity_layer_norm": True},
-    {"memory_gradient_windows": 2},
-    {"memory_life": "epochs"},
-    {"gradient_checkpointing": True},
-]
+    {}, {"entity_values": "both"}, {"entity_values": "entity", "memory_write": "mean"},
+    {"entity_gate": "zero", "entity_layer_norm": True}, {"memory_gradient_windows": 2},
+    {"memory_life": "epochs"}, {"gradient_checkpointing": True},
+]  # fmt: skip
 CLOSE = {"rtol": 1e-3, "atol": 1e-5}
 
 
@@ -177,7 +173,6 @@ def test_flex_is_as_the_mask(kind: str, compile: str, tmp_path: Path) -> None:
 
 
 def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
-    """Equal seeds give equal losses there, another seed other ones."""
     losses = []
     for folder in ("a", "b"):
         training = make_training(tmp_path / folder, device=DEVICE, kind="gpt2e", dropout=0.3)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plainly import latest_run
 from tiny import lively_model
 from written import LEXICON, join_parts, write_documents
 
@@ -71,7 +72,6 @@ def read_plainly(model, ids, states=None, layers: bool = False) -> np.ndarray:
 
 
 def read_in_parts(model, ids) -> np.ndarray:
-    """Window by window, each alone."""
     parts = [ids[start : start + WINDOW] for start in range(0, len(ids), WINDOW)]
     return np.concatenate([read_plainly(model, part, layers=True) for part in parts])
 
@@ -123,11 +123,8 @@ def test_other_documents_than_the_aligned_ones_are_refused(kept):
 def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
     """One row for each distinct word where it is read alone; an empty split has its rows too."""
     how = {"context": context, **HOW}
-    splits = {
-        "none": ([], CORPUS.head(0)),
-        "train": (DOCUMENTS[:4], CORPUS.head(4)),
-        "dev": (DOCUMENTS, CORPUS),
-    }
+    splits = {"none": ([], CORPUS.head(0)), "train": (DOCUMENTS[:4], CORPUS.head(4))}
+    splits["dev"] = DOCUMENTS, CORPUS
     whole = join_parts(embed_splits(model, splits, TOKENIZER, **how))
     parts = list(embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
     joined = join_parts(parts)
@@ -145,19 +142,16 @@ def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
         assert_close(whole["vectors"], embed_words(model, distinct, TOKENIZER, **how))
 
 
-@pytest.mark.parametrize(
-    ("tags", "head"),
-    [
-        (["NNP", "NNP"], 1),  # John Smith
-        (["DT", "NN", "IN", "NNP"], 1),  # the president of France
-        (["NNP", ",", "NNP"], 0),  # Paris, France
-        (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
-        (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
-        (["DT", "IN", "PRP"], 2),  # all of them
-        (["VBD", "IN", "DT"], None),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("tags", "head"), [
+    (["NNP", "NNP"], 1),  # John Smith
+    (["DT", "NN", "IN", "NNP"], 1),  # the president of France
+    (["NNP", ",", "NNP"], 0),  # Paris, France
+    (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
+    (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
+    (["DT", "IN", "PRP"], 2),  # all of them
+    (["VBD", "IN", "DT"], None),
+    ([], None),
+])  # fmt: skip
 def test_find_head(tags, head):
     assert find_head(tags, TAGS) == head
 
@@ -188,9 +182,7 @@ def test_heads_of_an_aligned_split_equal_those_of_its_documents():
 
 
 def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """Hidden states of a document window by window with a dictionary as the memory, and what the
-    dictionary holds at its end. ELMo's forward half goes on from window to window.
-    """
+    """States window by window with a dictionary as the memory, and what that holds at the end."""
     vectors, parts = {}, []
     for start in range(0, len(TOKENS[d]), WINDOW):
         window = IDS[d][start : start + WINDOW]
@@ -202,10 +194,7 @@ def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.
             hidden = np.concatenate([ahead, hidden[:, 16:]], 1)
         parts.append(hidden)
         for entity in set(window) - {0}:
-            last = first = max(t for t, e in enumerate(window) if e == entity)
-            while model.memory_write == "mean" and first > 0 and window[first - 1] == entity:
-                first -= 1
-            vectors[entity] = hidden[first : last + 1].mean(0)
+            vectors[entity] = hidden[latest_run(window, entity, model.memory_write)].mean(0)
     return np.concatenate(parts), vectors
 
 

@@ -11,8 +11,7 @@ from tiny import lively_model
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import plan_windows, read_windows
-from entity_transformers.kinds import Kind, LmParams
-from entity_transformers.models.base import LanguageModel, State
+from entity_transformers.models.base import Batch, LanguageModel
 
 
 @given(length=st.integers(0, 60), window=st.integers(1, 20), data=st.data())
@@ -71,53 +70,15 @@ def test_states_are_those_of_each_document_alone_whatever_the_batch(model, corpu
         np.testing.assert_allclose(found, alone[corpus.document(d)], rtol=1e-4, atol=1e-5)
 
 
-def test_labels_are_read_where_the_kind_reads_any(model, corpus):
-    gold, none = (read_hidden(model, give(corpus, layer), 12, 3) for layer in ("gold", "none"))
-    assert (abs(gold - none).max() > 1e-2) == model.can("entities")
-
-
-CAN = frozenset({"encode", "state"})
-
-
-class Recurrent(LanguageModel):
-    """As a model without a longest window: its hidden states are sums over all tokens so far."""
-
-    kind = Kind("recurrent", "RNN", 2000, "recurrent", LmParams, CAN, "nowhere")
-    width, context = 1, None
-
-    def __init__(self) -> None:
-        self.module = torch.nn.Linear(1, 1).eval()
-        self.rows: list[int] = []
-
-    def start(self, rows, entities=0):
-        return Sums(torch.zeros(rows, dtype=torch.int64))
-
-    def encode(self, batch, state):
-        assert batch.entity_ids is None
-        assert batch.new == 0
-        self.rows.append(len(batch.tokens))
-        sums = state.sums[:, None] + batch.tokens.cumsum(1)
-        return sums[..., None].float(), Sums(sums[:, -1])
-
-    output_weight = save = None  # nobody asks for them here
-
-
-class Sums(State):
-    def __init__(self, sums):
-        self.sums = sums
-
-    def select(self, rows):
-        return Sums(self.sums[rows])
-
-
 @pytest.mark.parametrize("stride", [12, 5])
 def test_a_model_without_a_longest_window_reads_every_token_once(corpus, stride):
-    model = Recurrent()
+    model = lively_model("lstm", VOCABULARY)
     found = read_hidden(model, corpus, stride, 3)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
-        np.testing.assert_array_equal(found[part, 0], corpus.tokens[part].cumsum())
-    assert model.rows == [3, 3, 2, 3, 1, 2]  # of lengths 31, 25, 24; 13, 12, 7; 2, 1
+    for part in map(corpus.document, range(len(corpus))):
+        tokens = torch.from_numpy(corpus.tokens[part].astype(np.int64))[None]
+        with torch.no_grad():
+            hidden, _ = model.encode(Batch(tokens), model.start(1))
+        np.testing.assert_allclose(found[part], hidden[0], rtol=1e-4, atol=1e-5)
 
 
 def test_wrong_use_is_refused(model, corpus):

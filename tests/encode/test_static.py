@@ -1,6 +1,4 @@
-"""Static vectors of words and mentions against a model that gives each token its vector, read
-window by window as the other kinds are: where every word is one token, both are the same.
-"""
+"""Static vectors against a model that gives each token its vector, where words are tokens."""
 
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,6 @@ HOW: dict[str, Any] = {"window": 16, "batch": 3}
 
 
 class Bag(LanguageModel):
-    """A token's hidden state is its embedding."""
-
     kind = KINDS["gpt2"]
     context = 16
     module: nn.Embedding
@@ -104,8 +100,3 @@ def test_words_have_their_vectors_in_every_split(documents, corpus, tokenizer, b
     for name, array in expected.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array)
-
-
-def test_documents_that_are_not_the_aligned_ones_are_refused(documents, corpus, vectors):
-    with pytest.raises(ValueError, match="that are aligned are not these"):
-        embed_mentions(vectors, documents[::-1], corpus, GROUPS)

@@ -1,6 +1,4 @@
-"""lm-evaluation-harness itself (skipped where it is not installed): its tasks from local files, its
-model ``hf`` and this package's beside the project's own scores. Nothing is downloaded.
-"""
+"""lm-evaluation-harness, where it is installed: its tasks from local files, both models of ours."""
 
 import json
 import math
@@ -13,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
+from plainly import score_continuation
 from tiny import lively_model
 from tokenizers import Tokenizer
 
@@ -70,7 +68,6 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(name: str, folder: Path, **how: Any) -> Any:
-    """A model of the harness by its name."""
     import lm_eval.models  # noqa: F401 - registers its own
     from lm_eval.api.registry import get_model
 
@@ -160,18 +157,6 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     assert cut == also == found[0][: found[0].index(stop["until"][0])]
 
 
-def score_plainly(model: LanguageModel, tokenizer: Tokenizer, given: str, wanted: str) -> float:
-    """The log-probability of a continuation by one pass over transformers' own model."""
-    spaces = len(given) - len(given.rstrip())
-    given, wanted = given.rstrip(), given[len(given) - spaces :] + wanted
-    whole, before = tokenizer.encode(given + wanted).ids, tokenizer.encode(given).ids
-    target = whole[len(before) :]
-    with torch.no_grad():
-        logits = model.module(torch.tensor([whole[-(WINDOW + 1) : -1]])).logits[0].double()
-    rows = torch.log_softmax(logits, -1)[-len(target) :]
-    return float(rows[torch.arange(len(target)), torch.tensor(target)].sum())
-
-
 def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
     exported: Path, trained: LanguageModel, tokenizer: Tokenizer, tmp_path: Path, monkeypatch
 ) -> None:
@@ -196,7 +181,7 @@ def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
                 texts = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
                 if task == "pronoun_partial":
                     texts = text[:start] + option, text[end:]
-                expected.append(score_plainly(trained, tokenizer, *texts))
+                expected.append(score_continuation(trained, tokenizer, *texts, WINDOW))
         assert [float(answer[0]) for answer in answers] == pytest.approx(expected, rel=1e-5)
         scoring = task.removeprefix("pronoun_")  # that of step choices
         every = [texts for row in rows for texts in choices.ask(row, scoring)]
@@ -267,14 +252,11 @@ def test_a_text_is_read_and_written_with_its_entities(exported: Path) -> None:
     assert len(written) > 6
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"entities": "gold"}, "entities is 'gold', expected one of on, off, shuffled"),
-        ({"resolver": "names"}, "names reads on before it decides"),
-        ({"batch_size": "auto"}, "batch_size is 'auto', expected a number"),
-    ],
-)
+@pytest.mark.parametrize(("how", "message"), [
+    ({"entities": "gold"}, "entities is 'gold', expected one of on, off, shuffled"),
+    ({"resolver": "names"}, "names reads on before it decides"),
+    ({"batch_size": "auto"}, "batch_size is 'auto', expected a number"),
+])  # fmt: skip
 def test_what_can_t_be_asked_is_told(exported: Path, how: dict[str, str], message: str) -> None:
     from entity_transformers.harness.model import EntityTransformer
 

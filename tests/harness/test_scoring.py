@@ -16,7 +16,6 @@ WINDOW = 12
 
 
 def draw(length: int, seed: int, share: float = 0.4) -> tuple[list[int], list[int]]:
-    """Random tokens and the entity of each."""
     random = np.random.default_rng(seed)
     entities = np.where(random.random(length) < share, random.integers(1, 4, length), 0)
     return random.integers(1, 40, length).tolist(), entities.tolist()
@@ -29,7 +28,6 @@ def make_pair(length: int, wanted: int, seed: int, reads: bool) -> Pair:
 
 
 def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, memory: object):
-    """Logits after a window of tokens, from one pass over them."""
     known = None if labels is None else torch.tensor([labels])
     hidden, _ = model.encode(Batch(torch.tensor([tokens]), known), memory)
     return hidden[0, -1] @ model.output_weight.T

@@ -1,6 +1,4 @@
-"""A checkout of its own with two tiny studies, `tiny` and `next`, which starts from the weights and
-the encoder of `tiny`, and the tools that run them.
-"""
+"""A checkout of its own with studies `tiny` and `next`, which starts from `tiny`; the tools."""
 
 import json
 import os

@@ -24,8 +24,9 @@ def conll(name: str, parts: int = 1) -> str:
     return text
 
 
-def write(path: Path, text: str) -> Path:
+def write(path: Path, text: str | bytes) -> Path:
     """The text in a file, packed where the path ends in .gz."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -37,9 +38,7 @@ GPT2_SHAPE: dict[str, Any] = {
 def tiny_corpus(
     documents: int = 6, seed: int = 0, split: str = "train", shortest: int = 12, longest: int = 40
 ) -> AlignedCorpus:
-    """Random tokens 1.. with an <|endoftext|> of 0 before each document; a third of the tokens in
-    mentions of 4 entities, gold labels that no model is given yet.
-    """
+    """Random tokens 1.. after an <|endoftext|> of 0; a third in mentions of 4 entities (gold)."""
     generator = np.random.default_rng(seed)
     lengths = generator.integers(shortest, longest, documents)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -67,10 +66,20 @@ def every_text(size: int, vocabulary: int) -> AlignedCorpus:
     none = np.zeros(tokens.size, np.int32)
     words = np.tile(np.arange(-1, size, dtype=np.int32), len(texts))
     offsets = np.arange(len(texts) + 1, dtype=np.int64) * (size + 1)
-    return AlignedCorpus(
-        "test", tuple(f"d{i}" for i in range(len(texts))), ("",), tokens=tokens.reshape(-1),
-        gold=none, mentions=none - 1, words=words, tags=none, bytes=none, offsets=offsets,
-    )  # fmt: skip
+    columns = {"tokens": tokens.reshape(-1), "words": words, "bytes": none}
+    return plain_corpus(none, none - 1, offsets, "test", **columns)
+
+
+def plain_corpus(
+    gold: ArrayLike, mentions: ArrayLike, offsets: ArrayLike, split: str = "train", **columns: Any
+) -> AlignedCorpus:
+    """Documents without tags; each token is another, and a word, if ``columns`` are not given."""
+    places = np.arange(len(np.asarray(gold)), dtype=np.int32)
+    own = {"tokens": places, "words": places - 1, "bytes": np.ones(len(places), np.uint16)}
+    own |= {"gold": np.array(gold, np.int32), "mentions": np.array(mentions, np.int32)}
+    own |= {"tags": np.zeros(len(places), np.uint8), "offsets": np.asarray(offsets)}
+    names = tuple(f"d{i}" for i in range(len(own["offsets"]) - 1))
+    return AlignedCorpus(split, names, ("",), **own | columns)
 
 
 @cache

@@ -1,7 +1,5 @@
 """A training of a tiny model, and what is compared of two."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,7 @@ def make_training(
     device: str = "cpu",
     **changes: Any,
 ) -> Training:
-    """A training in ``folder``, gone on with where it has checkpoints; ``changes`` are of the
-    entry's params.
-    """
+    """A training that goes on from the folder's checkpoints; ``changes``: the entry's params."""
     entry = tiny_entry(kind, labels, **changes)
     dev = give(tiny_corpus(3, seed=9, split="dev"), entry.labels, 1)
     unlabelled = give(dev, "none")
@@ -41,14 +37,9 @@ def make_training(
 
     return Training(
         build_model(entry, VOCABULARY, 0, seed=1).to(device),
-        give(corpus or tiny_corpus(), entry.labels, 1),
-        validate,
-        entry.lm,
-        1,
-        CheckpointStore(folder / "checkpoints", 2),
-        checkpoint_every,
-        max_minutes=max_minutes,
-    )
+        give(corpus or tiny_corpus(), entry.labels, 1), validate, entry.lm, 1,
+        CheckpointStore(folder / "checkpoints", 2), checkpoint_every, max_minutes=max_minutes,
+    )  # fmt: skip
 
 
 def weights(training: Training) -> Tensor:
@@ -87,9 +78,7 @@ def assert_resumes(
     script: Callable[[Training], object] = id,
     **how: Any,
 ) -> tuple[Training, Training]:
-    """A training that ``script`` prepares, whole, and one that dies after step ``stop`` and goes on
-    from its checkpoint of step ``begun``: they end in the same bytes, and are returned.
-    """
+    """A whole training and one that dies and goes on end in the same bytes, and are returned."""
     how["steps"] = steps
     whole = make_training(folder / "whole", kind, **how)
     script(whole)

@@ -1,10 +1,5 @@
-"""AWD-LSTM: its forward pass and gradients token by token, where each mask falls and how long it
-stays, and the plain LSTM without any of it.
+"""AWD-LSTM token by token, where each mask falls and how long it stays; fastai if it is there."""
 
-`test_fastai_agrees` runs where fastai is installed, which nothing else here needs.
-"""
-
-import operator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,13 +97,14 @@ def transcribe(
 def test_a_regularised_window_is_that_of_the_equations(rates, hidden, residual, monkeypatch):
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
     network, tokens = make_network(rates, hidden, residual=residual), draw_tokens()
-    model, masks = LSTM(network, 2.0, 1.0), draw(network)
-    monkeypatch.setattr(network, "draw_masks", lambda rows: masks)
+    model, masks, drawn = LSTM(network, 2.0, 1.0), draw(network), []
+    monkeypatch.setattr(network, "draw_masks", lambda rows: drawn.append(rows) or masks)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
     begins[1, 4] = begins[2, 0] = True
     start = model.start(ROWS)
     start = replace(start, hidden=start.hidden.double(), cell=start.cell.double())
     got, state = model.encode(Batch(tokens, begins=begins), start)
+    assert drawn == [ROWS]  # once for a window, also where a document begins in it
     wanted, outputs, dropped, ends = transcribe(network, tokens, masks, begins)
     torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
     for i, (h, c) in enumerate(ends):
@@ -165,36 +161,6 @@ def test_a_mask_s_numbers_have_the_mean_one(name: str) -> None:
         zeros, error = (mask == 0).double().mean(), (rate * (1 - rate) / mask.numel()) ** 0.5
         assert abs(zeros - rate) < 5 * error
         assert abs(mask.double().mean() - 1) < 5 * error / (1 - rate)
-
-
-def test_masks_stay_for_a_window_and_its_documents_and_are_new_in_the_next(monkeypatch):
-    model, given = LSTM(make_network(RATES).float()), []
-    own = lstm.call_dropped
-
-    def keep(layer: Any, mask: Any, inputs: Tensor, start: Any) -> Any:
-        given.append((mask, inputs))
-        return own(layer, mask, inputs, start)
-
-    monkeypatch.setattr(lstm, "call_dropped", keep)
-    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
-    begins[1, 3] = True
-    state = model.start(ROWS)
-    windows = []
-    for seed in range(2):
-        given.clear()
-        _, state = model.encode(Batch(draw_tokens(seed), begins=begins), state.detach())
-        assert len(given) == 2 * LAYERS  # before and after the document's begin
-        weights = [mask for mask, _ in given]
-        assert all(map(operator.is_, weights[:LAYERS], weights[LAYERS:]))
-        # what is zero at one token of a layer's inputs is zero at all of the row's
-        inputs = [torch.cat([given[i][1], given[i + LAYERS][1]], 1) for i in range(1, LAYERS)]
-        zeros = [one == 0 for one in inputs]
-        for zero in zeros:
-            assert torch.equal(zero.all(1), zero.any(1))
-            assert not torch.equal(zero[0], zero[1])  # each row has its own
-        windows.append((weights[0], zeros[0]))
-    assert not torch.equal(windows[0][0], windows[1][0])
-    assert not torch.equal(windows[0][1], windows[1][1])
 
 
 @pytest.mark.parametrize("hidden", [HIDDEN, WIDTH])

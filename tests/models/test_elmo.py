@@ -86,13 +86,9 @@ def transcribe(network: Network, document: Tensor) -> tuple[Tensor, Tensor, Tens
     layers = torch.stack([torch.stack([torch.stack(x) for x in half]) for half in halves])
 
     def score(states: list[Tensor], targets: Tensor) -> Tensor:
-        nats = [
-            -(
-                network.embeddings.weight
-                @ (network.projection.weight @ state + network.projection.bias)
-            ).log_softmax(0)[target]
-            for state, target in zip(states, targets, strict=True)
-        ]
+        outputs = [network.projection.weight @ one + network.projection.bias for one in states]
+        logits = [(network.embeddings.weight @ one).log_softmax(0) for one in outputs]
+        nats = [-one[target] for one, target in zip(logits, targets, strict=True)]
         return torch.stack(nats) if nats else torch.zeros(0).double()
 
     forward, backward = score(ahead[-1][:-1], document[1:]), score(back[-1][1:], document[:-1])
@@ -112,9 +108,7 @@ def test_layers_are_those_of_the_equations_document_by_document(shape: dict[str,
 
 @shapes
 def test_the_loss_is_the_mean_of_both_directions_document_by_document(shape, tmp_path):
-    """Of the first step's windows, in float64: the loss that is logged is the forward one, the
-    gradient is of the mean. The backward half predicts what the window holds alone.
-    """
+    """In float64: the loss that is logged is the forward half's, the gradient is of the mean."""
     training = make_double(tmp_path, **shape)
     network, window = training.model.module, training.plan[0]
     training.model.module.train()
@@ -151,9 +145,8 @@ def make_double(folder: Path, **changes: Any) -> Training:
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[list[list[int]], int]:
     """Lengths of the documents of some rows, and the columns of the window, padding included."""
-    rows = draw(
-        st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=3)
-    )
+    documents = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+    rows = draw(st.lists(documents, min_size=1, max_size=3))
     return rows, max(map(sum, rows)) + draw(st.integers(0, 3))
 
 

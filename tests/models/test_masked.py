@@ -1,6 +1,4 @@
-"""BERT against transformers' own loss; what it shares with ELECTRA: hidden tokens against their
-rates, whom a token sees, draws, the held-out loss.
-"""
+"""BERT against transformers' loss, and what it shares with ELECTRA: hidden tokens, draws."""
 
 import math
 from dataclasses import replace
@@ -11,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
@@ -23,7 +19,7 @@ from entity_transformers import EntityMemory, add_entity_attention, kinds
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel, load_model
-from entity_transformers.models.bert import choose, choose_words, corrupt, see
+from entity_transformers.models.bert import choose, choose_words, corrupt
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import mean_objective, show_window
@@ -59,9 +55,7 @@ def test_a_row_of_little_text_or_none_has_what_there_is() -> None:
 
 
 def test_every_place_is_chosen_as_often_as_another() -> None:
-    """Of 20 places 3, 20,000 times: each within five standard errors of 0.15, each pair of
-    neighbours of 3/20 2/19.
-    """
+    """3 of 20 places, 20,000 times: within five standard errors, neighbours too."""
     rows = 20_000
     chosen = choose(np.ones((rows, 20), bool), 0.15, np.random.default_rng(3))
     pairs = chosen & np.roll(chosen, 1, axis=1)
@@ -112,9 +106,7 @@ def test_a_model_hides_whole_words_where_it_is_told() -> None:
 
 
 def test_what_stands_in_the_place_of_chosen_tokens() -> None:
-    """Masks, random tokens and tokens left alone within five standard errors of their shares; each
-    text token is as often put in as another, the end and the mask never.
-    """
+    """Masks, random and left tokens have their shares, within five standard errors."""
     end, shares = 7, (0.8, 0.1)
     tokens, _, chosen = draw(0.5, rows=4000)
     tokens = np.where(tokens == end, end + 1, tokens)
@@ -132,35 +124,6 @@ def test_what_stands_in_the_place_of_chosen_tokens() -> None:
     assert counts[end] == 0
     mean = counts.sum() / others
     assert abs(np.delete(counts, end) - mean).max() < 5 * math.sqrt(mean)
-
-
-@given(st.integers(1, 6), st.integers(0, 5), st.data())
-def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: Any) -> None:
-    length = data.draw(st.integers(1, 6))
-    lengths = data.draw(st.lists(st.integers(1, length + more), min_size=rows, max_size=rows))
-    window = length + more
-    tokens = torch.zeros(rows, window, dtype=torch.int64)
-    begins = torch.tensor(
-        data.draw(
-            st.lists(
-                st.lists(st.booleans(), min_size=window, max_size=window),
-                min_size=rows,
-                max_size=rows,
-            )
-        )
-    )
-    begins[:, 0] = True
-    places = torch.arange(window)
-    positions = places - torch.where(begins, places, 0).cummax(1).values
-    found = see(Batch(tokens, positions=positions, lengths=torch.tensor(lengths)))
-    assert found is not None
-    for row in range(rows):
-        documents = begins[row].cumsum(0).tolist()
-        for i in range(window):
-            for j in range(window):
-                expected = documents[i] == documents[j] and j < lengths[row]
-                assert bool(found[row, 0, i, j]) == expected
-    assert see(Batch(tokens)) is None
 
 
 @both
@@ -259,16 +222,6 @@ def test_the_held_out_loss_is_that_of_transformers_window_by_window(tmp_path: Pa
                     total += number * other(tokens, labels=targets).loss.item()
                     count += number
     assert mean_objective(model, dev, params) == pytest.approx(total / count, abs=1e-5)
-
-
-def test_the_mask_is_a_row_of_its_own() -> None:
-    model = lively_model("bert")
-    config = model.module.config
-    assert (model.mask, config.mask_token_id, config.vocab_size) == (40, 40, 41)
-    assert config.pad_token_id is None
-    embedded = model.module.bert.embeddings.word_embeddings.weight
-    assert embedded.shape == (VOCABULARY + 1, SMALL["width"])
-    assert model.module.cls.predictions.decoder.weight is embedded
 
 
 def make_labelled() -> tuple[Batch, EntityMemory]:

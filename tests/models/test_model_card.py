@@ -53,17 +53,24 @@ def head(card: str) -> dict[str, Any]:
     return found
 
 
-def test_card_holds_data_scores_switches_and_the_leak() -> None:
+def test_card_holds_facts_scores_and_switches() -> None:
     config = GPT2EConfig(entity_values="both", memory_gradient_windows=2).to_dict()
     card = render_card(KINDS["gpt2e"], config, **FACTS)
     assert (head(card)["license"], head(card)["library_name"]) == ("other", "transformers")
-    assert card.endswith("they were trained on: CC BY 4.0.\n")
     for text in (
-        "# gpt2e, seed 1\n", "A corpus of 7 words.", "gold coreference labels",
         "| perplexity a token, test | 123.5 | 234.5 |", "| LAMBADA | - | 99 |",
-        "| learning rate | 2e-05 |", "| entity_values | both |", "| memory_gradient_windows | 2 |",
+        "| learning rate | 2e-05 |", "| entity_values | both |", "gold coreference labels",
     ):  # fmt: skip
         assert text in card
+    for labels, words in (
+        ("none", "scored without entity labels"),
+        ("lagged-resolver:names", "names, each known only after its mention has ended,"),
+    ):
+        assert words in render_card(KINDS["gpt2e"], config, **FACTS | {"labels": labels})
+    facts = FACTS | {"scores": None, "labels": "none"}
+    card = render_card(KINDS["glove"], {"model_type": "glove", "width": 4}, **facts)
+    assert head(card)["library_name"] == "gensim"
+    assert "| width | 4 |" in card
 
 
 def test_the_example_of_the_card_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,33 +82,6 @@ def test_the_example_of_the_card_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     last = int((ids[0] == 2).nonzero().max())
     assert torch.equal(names["memory"].states[0, 2], names["hidden"][0, last])
     assert names["tokenizer"].model_max_length == 32
-
-
-def test_the_card_of_vectors_holds_their_facts_and_how_they_are_read() -> None:
-    config = {"model_type": "glove", "width": 4, "vocabulary": 5}
-    facts = FACTS | {"scores": None, "labels": "none"}
-    card = render_card(KINDS["glove"], config, **facts)
-    assert head(card)["library_name"] == "gensim"
-    for text in ("Static vectors of words, by GloVe", "| width | 4 |", "load_word2vec_format"):
-        assert text in card
-    assert "model_type" not in card
-    assert "n-grams" not in card
-    assert "load(Path())" in render_card(KINDS["fasttext"], config | {"longest": 6}, **facts)
-
-
-@pytest.mark.parametrize(
-    ("layer", "words"),
-    [
-        ("gold", "gold coreference labels"),
-        ("none", "scored without entity labels"),
-        ("resolver:names", "Scores with entities use coreference chains of the resolver names,"),
-        ("lagged-resolver:names", "names, each known only after its mention has ended,"),
-    ],
-)
-def test_the_card_says_whose_labels_the_scores_with_entities_use(layer: str, words: str) -> None:
-    card = render_card(KINDS["gpt2e"], GPT2EConfig().to_dict(), **FACTS | {"labels": layer})
-    assert words in card
-    assert ("gold coreference labels" in card) == (layer == "gold")
 
 
 def test_the_card_of_a_pointer_reads_a_text(tmp_path: Path, monkeypatch) -> None:
@@ -121,12 +101,7 @@ def test_a_model_without_entities_is_loaded_as_its_card_says(kind, tmp_path, mon
     assert head(card)["library_name"] == library
     assert (head(card).get("pipeline_tag") == "text-generation") == (kind[:3] == "gpt")
     assert "| perplexity a token, test | 234.5 |" in card
-    assert "gold coreference" not in card
     halves = kind in ("elmo", "taglm")
-    assert ("by its forward half alone." in card) == halves
-    assert ("from left to right alone." in card) == (kind == "xlnet")
-    assert ("| vocab_size |" in card) == (kind in HUB)
-    assert not re.search(r"^\| (summary|start_n|end_n|use_)", card, re.MULTILINE)
     found = run(card, tmp_path, monkeypatch)
     assert len(found) == 2 if kind in HUB or halves else 1
     for names in found[: 2 if kind in HUB else 1]:

@@ -1,6 +1,4 @@
-"""Transformer-XL against a plain transcription of its equations and against transformers; XLNet
-against transformers' with masks made token by token, and what a prediction may see.
-"""
+"""Transformer-XL and XLNet against plain equations and transformers; what a prediction sees."""
 
 import math
 from collections import Counter
@@ -132,14 +130,6 @@ def test_transformers_reads_the_saved_folder_alike(tmp_path: Path) -> None:
         torch.testing.assert_close(state.hidden[:, layer], kept.transpose(0, 1), rtol=0, atol=1e-5)
 
 
-@torch.no_grad()
-def test_transformers_keeps_nothing_where_nothing_is_to_be_kept(tmp_path: Path) -> None:
-    make("transformer-xl", 0).save(tmp_path)
-    other = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    assert other(draw_tokens(5)).mems is None
-    assert TransformerXL.load(tmp_path).memory_tokens == 0
-
-
 def peer(memory: int | None = None) -> Any:
     """transformers' own model with the weights of `make`, which computes its sines in float32."""
     module = make("xlnet", memory).module
@@ -158,9 +148,7 @@ def batch_of(window: Window) -> Batch:
 
 
 def ask(module: Any, text: Tensor, order: list[int], target: int, mems: Any = None) -> Tensor:
-    """transformers' logits [V] of the token ``target`` of a text [T] after those before it in
-    ``order``; tokens that the order lacks are read by all but by none of it.
-    """
+    """transformers' logits [V] of a token after those before it in ``order``, and no others."""
     length = len(text)
     mask = torch.ones(1, length, length, dtype=torch.float64)
     for i in range(length):

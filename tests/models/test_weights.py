@@ -14,16 +14,9 @@ import pytest
 from tiny import tiny_model
 
 from entity_transformers.corpus.sources import DownloadError
-from entity_transformers.models.folders import list_weights
 from entity_transformers.models.weights import find_weights
 
 COMMIT = "c" * 40
-
-
-def test_a_folder_and_null_are_what_they_are(tmp_path: Path) -> None:
-    assert find_weights(None) is None
-    assert find_weights(str(tmp_path)) == tmp_path
-    assert list_weights(None) == []
 
 
 def test_offline_it_is_one_line_that_says_what_to_do() -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entity_transformers.artifacts import read_arrays, write_arrays, write_json_lines
+from entity_transformers.artifacts import write_json_lines
 from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document, Mention, to_row
-from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.resolve.base import ResolverError
 from entity_transformers.resolve.layers import add_layer, annotate
@@ -48,17 +47,6 @@ def test_the_layer_is_gold_of_the_resolver_s_documents(corpus: AlignedCorpus) ->
     per_word = dict(zip(corpus.words[own].tolist(), labels[own].tolist(), strict=True))
     assert list(per_word) == list(range(-1, 12))
     assert list(per_word.values()) == [0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0]
-
-
-def test_the_layer_is_stored_and_given_by_its_name(corpus: AlignedCorpus, tmp_path: Path) -> None:
-    layered, _ = add_layer(corpus, DOCUMENTS, make_resolver("names"), "outermost")
-    write_arrays(tmp_path / "train.safetensors", *layered.arrays())
-    assert "resolver:names" in read_arrays(tmp_path / "train.safetensors")[0]
-    read = AlignedCorpus.load(tmp_path / "train.safetensors")
-    given = give(read, "resolver:names")
-    assert np.array_equal(given.given, layered.layers["resolver:names"])
-    with pytest.raises(ValueError, match=r"no labels 'resolver:stanza', it has .*resolver:names"):
-        give(read, "resolver:stanza")
 
 
 @pytest.mark.parametrize(

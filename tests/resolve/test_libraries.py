@@ -103,14 +103,11 @@ def test_stanza_s_mentions_are_counted_from_the_document_s_start(caplog):
     assert "document d#0: 1 mentions of words that the text does not have" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("resolver", "document", "message"),
-    [
-        (Coreferee(Spacy(fail)), GREETED, "coreferee, document d#0: RuntimeError: out of"),
-        (Stanza(fail), MET, "document d#0: RuntimeError: out of memory"),
-        (Stanza(fail), replace(MET, words=("word",) * 20_001), "20001 words, at most 20000"),
-    ],
-)
+@pytest.mark.parametrize(("resolver", "document", "message"), [
+    (Coreferee(Spacy(fail)), GREETED, "coreferee, document d#0: RuntimeError: out of"),
+    (Stanza(fail), MET, "document d#0: RuntimeError: out of memory"),
+    (Stanza(fail), replace(MET, words=("word",) * 20_001), "20001 words, at most 20000"),
+])  # fmt: skip
 def test_a_failure_is_not_an_empty_answer(resolver: Any, document: Document, message: str) -> None:
     with pytest.raises(ResolverError, match=message):
         resolver.resolve(document)

@@ -95,15 +95,11 @@ def test_documents_are_summed_before_they_are_divided() -> None:
     assert rates(scores.mentions) == pytest.approx((2 / 9, 2 / 4))
 
 
-@pytest.mark.parametrize(
-    ("response", "expected"),
-    [
-        (("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
-        (("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
-        (("ax", "bcx", "dx"), (0.28571, 0.41667, 0.62222)),
-    ],
-    ids=["A-8", "A-7", "x is not in the key"],
-)
+@pytest.mark.parametrize(("response", "expected"), [
+    (("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
+    (("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
+    (("ax", "bcx", "dx"), (0.28571, 0.41667, 0.62222)),
+], ids=["A-8", "A-7", "x is not in the key"])  # fmt: skip
 def test_a_span_in_two_chains_counts_in_the_first(response, expected):
     """Cases of the reference scorer and one more, and what its version 8.01 gives."""
     scores = score_chains([(mentions("a", "bc", "def"), mentions(*response))])

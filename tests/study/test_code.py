@@ -97,15 +97,12 @@ class Other(Section):
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("'blocks'", "'transformer blocks'", True),
-        ("heads", "rows", True),  # another kind's
-        ("= 2", "= 3", False),
-        ("= 3", "= 4", False),  # inherited
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "same"), [
+    ("'blocks'", "'transformer blocks'", True),
+    ("heads", "rows", True),  # another kind's
+    ("= 2", "= 3", False),
+    ("= 3", "= 4", False),  # inherited
+])  # fmt: skip
 def test_the_digest_of_parameters_is_of_a_class_and_of_those_that_it_extends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, same: bool
 ) -> None:

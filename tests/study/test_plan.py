@@ -29,16 +29,13 @@ def study(tmp_path: Path) -> Path:
     return make_study(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "steps"),
-    [
-        ("probe.batch", 3, {"probe"}),
-        ("ner.epochs", 2, {"ner"}),
-        ("recall.width", 8, {"recall"}),
-        ("report.title", "Another", set()),
-        ("report.bootstrap_samples", 7, set()),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "steps"), [
+    ("probe.batch", 3, {"probe"}),
+    ("ner.epochs", 2, {"ner"}),
+    ("recall.width", 8, {"recall"}),
+    ("report.title", "Another", set()),
+    ("report.bootstrap_samples", 7, set()),
+])  # fmt: skip
 def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
     """Each value changes exactly the runs of the steps that read it."""
     before, after = digests(study), digests(study, **{key.replace(".", "__"): value})

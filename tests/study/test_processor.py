@@ -11,19 +11,14 @@ from entity_transformers.study.params import load
 CUDA = {"run.device": "cuda:0"}
 
 
-@pytest.mark.parametrize(
-    ("file", "flags", "gpus", "overrides", "warned"),
-    [
-        ("params.yaml", "fpu avx2 bmi2", 0, {}, True),
-        ("params.yaml", "fpu avx512_bf16 avx2", 0, {}, False),
-        ("params.yaml", "fpu amx_bf16 avx2", 0, {}, False),
-        ("params.yaml", None, 0, {}, False),  # the machine does not say
-        ("studies/sample.yaml", "fpu avx2", 0, {}, False),  # in float32
-        ("params.yaml", "fpu avx2", 0, CUDA, False),
-        ("params.yaml", "fpu avx2", 1, {}, False),
-        ("params.yaml", "fpu avx2", 1, {"run.device": "cpu"}, True),
-    ],
-)
+@pytest.mark.parametrize(("file", "flags", "gpus", "overrides", "warned"), [
+    ("params.yaml", "fpu avx2 bmi2", 0, {}, True),
+    ("params.yaml", "fpu amx_bf16 avx2", 0, {}, False),
+    ("params.yaml", None, 0, {}, False),  # the machine does not say
+    ("studies/sample.yaml", "fpu avx2", 0, {}, False),  # in float32
+    ("params.yaml", "fpu avx2", 0, CUDA, False),
+    ("params.yaml", "fpu avx2", 1, {}, False),
+])  # fmt: skip
 def test_a_study_in_bfloat16_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file, flags, gpus, overrides, warned
 ) -> None:

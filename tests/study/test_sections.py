@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from entity_transformers.study.params import ParamsError, load, parse
+from entity_transformers.study.params import ParamsError, parse
 from entity_transformers.study.values import read_values
 
 ROOT = Path(__file__).resolve().parents[2]
 DECIDED = [
     ({"report": "train"}, "choose dev, report train: decisions must be scored on text"),
-    ({"choose": "train"}, "choose train, report test: decisions must be scored on text"),
     ({"choose": "test"}, "choose and report are both test"),
     ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
-    ({"labels": "resolver:"}, "'resolver:', expected gold or resolver:NAME"),
     ({"labels": "shuffled"}, "'shuffled', expected gold or resolver:NAME"),
     ({"report": "test3"}, "test3"),
 ]
@@ -24,13 +22,10 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         *DECIDED,
         ({"groups": [20, 1]}, r"\[20, 1\]: expected different ones, smallest first"),
         ({"groups": [30]}, "samples 100 do not make two or more whole groups of 30"),
-        ({"groups": [100]}, "samples 100 do not make two or more whole groups of 100"),
     ],
     "mentions": [
         ({"choose": "test"}, "choose and report are both test"),
-        ({"report": "validation"}, "validation"),
         ({"caches": [64, 16]}, "caches: .* expected different ones, smallest first"),
-        ({"caches": [16, 16]}, "caches: .* expected different ones, smallest first"),
         ({"labels": "shuffled"}, "'shuffled', expected gold or resolver:NAME"),
         ({"labels": "lagged-resolver:names"}, "expected gold or resolver:NAME"),
         ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
@@ -68,15 +63,3 @@ def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(section: str) ->
     values["corpus"]["resolvers"] = ["names"]
     values[section]["labels"] = "resolver:names"
     assert getattr(parse(values, "x"), section).labels == "resolver:names"
-
-
-def test_the_committed_study_sorts_them_by_what_its_proposed_model_reads() -> None:
-    params = load(ROOT / "studies/pointer.yaml")
-    labels = [entry.labels for entry in params.entries() if entry.role == "proposed"]
-    assert labels == [params.mentions.labels]
-
-
-def test_the_paper_s_values_have_as_many_entries_as_caches_that_are_measured() -> None:
-    params = load(ROOT / "params.yaml")
-    entries = {sum(one) for one in params.capacity.memories}
-    assert {*params.mentions.caches} <= entries

@@ -56,15 +56,12 @@ ORDERED = [("man", "boy", 9.0), ("man", "King", 5.0), ("man", "queen", 1.0)]
 UNKNOWN = ("man", "aunt", 7.0)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "known", "expected"),
-    [
-        ([*ORDERED, UNKNOWN], 3, 1.0),  # cosines: boy 0.99, king 0.71, queen 0.58
-        ([(a, b, -score) for a, b, score in ORDERED], 3, -1.0),
-        (ORDERED[:2], 2, None),
-        ([UNKNOWN], 0, None),
-    ],
-)
+@pytest.mark.parametrize(("pairs", "known", "expected"), [
+    ([*ORDERED, UNKNOWN], 3, 1.0),  # cosines: boy 0.99, king 0.71, queen 0.58
+    ([(a, b, -score) for a, b, score in ORDERED], 3, -1.0),
+    (ORDERED[:2], 2, None),
+    ([UNKNOWN], 0, None),
+])  # fmt: skip
 def test_correlations_are_those_of_the_ranks(pairs, known, expected, tmp_path):
     lines = ["# a remark", *(f"{a}\t{b}\t{score}" for a, b, score in pairs)]
     (tmp_path / "pairs").write_text("\n".join(lines) + "\n")

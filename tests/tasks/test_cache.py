@@ -1,7 +1,5 @@
 """The continuous cache against its formula, token by token; what it may see; how it is tuned."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

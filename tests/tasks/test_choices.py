@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import task_files
-import torch
 from made import make_results
+from plainly import score_continuation
 from tiny import ROOT, SMALL, lively_model, tiny_entry
 from tokenizers import Tokenizer
 
@@ -105,14 +105,6 @@ def tokenizer() -> Tokenizer:
     return learn_tokenizer([Document("a", 0, "train", "", words, (0,))], 300, "natural")
 
 
-def score_plainly(model: LanguageModel, tokenizer: Tokenizer, given: str, wanted: str) -> float:
-    before, whole = (tokenizer.encode(text).ids for text in (given, given + wanted))
-    with torch.no_grad():
-        logits = model.module(torch.tensor([whole[:-1]])).logits[0].double()
-    nats = torch.log_softmax(logits, -1)[torch.arange(len(whole) - 1), torch.tensor(whole[1:])]
-    return float(nats[len(before) - 1 :].sum())
-
-
 def make_study(folder: Path) -> dict[str, Any]:
     values = read_values(ROOT / "params.yaml")
     values["study"]["steps"] = ["corpus", "lm", "examples", "choices"]
@@ -173,18 +165,16 @@ def test_the_likelier_text_decides(made: tuple[Run, LanguageModel], tokenizer, m
             asked = before + option, text[end:]
             if scoring == "refers":
                 asked = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
-            nats.append(score_plainly(model, tokenizer, *asked))
+            nats.append(score_continuation(model, tokenizer, *asked, 256))
         expected = nats[row["label"]] - nats[1 - row["label"]]
         assert margin == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
+NOT_READ = {"tasks": ["wsc273"], "examples": None, "refers": [], "told": []}
 BAD = [
     ({"tasks": ["snli"]}, "tasks: 'snli' asks for no pronoun"),
     ({"told": ["wsc273"]}, "told: 'wsc273', expected one of winogrande, winobias, gap"),
-    (
-        {"tasks": ["wsc273"], "examples": None, "refers": [], "told": []},
-        "choices.tasks: wsc273 is not among examples.tasks: add it",
-    ),
+    (NOT_READ, "choices.tasks: wsc273 is not among examples.tasks: add it"),
 ]
 
 

@@ -1,8 +1,4 @@
-"""Synthetic recall: what a document holds, where it asks, and that nothing but the memory can
-answer.
-"""
-
-from __future__ import annotations
+"""Synthetic recall: what a document holds, where it asks, and that only the memory can answer."""
 
 from collections import Counter
 from dataclasses import replace

@@ -52,7 +52,6 @@ def model(tokenizer) -> LanguageModel:
 
 
 def summarise(scores) -> dict[str, float]:
-    """What `passage_rows` measures of all passages."""
     return {row["measure"]: row["value"] for row in passage_rows(scores) if "unit" not in row}
 
 
@@ -131,7 +130,6 @@ def test_passage_and_word_measures_equal_logits_by_hand(model, tokenizer, texts,
 
 
 def starts_word(tokenizer, tokens, j) -> bool:
-    """Does token ``j`` begin a white-space word?"""
     before, token = tokenizer.decode([tokens[j - 1]]), tokenizer.decode([tokens[j]])
     return bool(token.strip()) and (token[0].isspace() or before[-1:].isspace())
 
@@ -186,15 +184,3 @@ def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
     with pytest.raises(ValueError, match=told):
         score_passages(model, passages, window=3, batch=1)
     assert score_passages(model, passages, window=tokens, batch=1).target_tokens[1] == tokens
-
-
-def test_target_tokens_from_offsets_equal_encoding_context_and_target_apart(tokenizer, texts):
-    for text, passage in zip(texts, encode_passages(read_rows(texts), tokenizer), strict=True):
-        context, target = text.rsplit(" ", 1)
-        apart = [
-            tokenizer.encode(part, add_special_tokens=False).ids for part in (context, " " + target)
-        ]
-        assert [
-            passage.tokens[: passage.target].tolist(),
-            passage.tokens[passage.target :].tolist(),
-        ] == apart

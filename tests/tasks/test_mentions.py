@@ -1,6 +1,4 @@
-"""The loss by kind of token, against steps perplexity and cache; its sums; what conditions are; and
-a memory with room for few entities: what it forgets; with room for none and for all.
-"""
+"""The loss by kind of token, against perplexity and cache; a memory with room for few entities."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -102,23 +100,19 @@ def test_the_kind_of_a_token_is_that_of_the_predicted_one() -> None:
     assert found == [("16", 1)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "labels", "condition"),
-    [
-        ("gpt2e", "gold", "given"),
-        ("gpt2e", "resolver:names-causal", "given"),
-        ("gpt2e", "lagged", "lagged"),
-        ("gpt2e", "lagged-resolver:names-causal", "lagged"),
-        ("gpt2-pointer", "gold", "lagged"),
-        ("gpt2-pointer", "shuffled-resolver:names-causal", "lagged"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "labels", "condition"), [
+    ("gpt2e", "gold", "given"),
+    ("gpt2e", "resolver:names-causal", "given"),
+    ("gpt2e", "lagged", "lagged"),
+    ("gpt2e", "lagged-resolver:names-causal", "lagged"),
+    ("gpt2-pointer", "gold", "lagged"),
+    ("gpt2-pointer", "shuffled-resolver:names-causal", "lagged"),
+])  # fmt: skip
 def test_labels_that_leak_are_named(kind: str, labels: str, condition: str) -> None:
     assert name_condition(tiny_entry(kind, labels)) == condition
 
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:
-    """What a model remembers of one document at its end."""
     model = limit_memory(lively_model(KIND), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
     memories: list[PointerMemory] = []

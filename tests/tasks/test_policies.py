@@ -76,7 +76,7 @@ def plain(name: str, past: Past, budget: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(past=pasts(), budget=st.integers(0, 30))
 def test_a_policy_keeps_what_the_plain_version_keeps(name: str, past: Past, budget: int) -> None:
     found = POLICIES[name](past, budget)

@@ -1,6 +1,4 @@
-"""The attention probe against loops over mentions and the models' own matrices; choices, counts and
-rows against sums by hand: the head is never chosen on the split that it is scored on.
-"""
+"""The attention probe against loops over mentions and the models' own matrices; rows by hand."""
 
 from contextlib import nullcontext
 from copy import deepcopy
@@ -53,7 +51,6 @@ def tokenizer(documents: list[Document]) -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
-    """The documents' tokens, with gold labels to read."""
     aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
     return give(aligned, "gold")
 
@@ -73,20 +70,14 @@ def align(*documents, learnt_from=()):
     return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
 
 
-def write(
-    words: str, mentions: list[tuple[int, int, int]], tags: str | None = None, name: str = "one"
-) -> Document:
+def write(words: str, mentions: list[tuple[int, int, int]], tags: str | None = None) -> Document:
     found = tuple(Mention(*m) for m in mentions)
     penn = tuple(tags.split()) if tags else None
-    return Document(name, 0, "dev", "", tuple(words.split()), (0,), found, penn)
+    return Document("one", 0, "dev", "", tuple(words.split()), (0,), found, penn)
 
 
-#                 0   1    2    3   4   5    6   7
-STORY = write(
-    "Ann met the dog . Ann saw it",
-    [(0, 1, 1), (2, 4, 2), (5, 6, 1), (7, 8, 2)],
-    "NNP VBD DT NN . NNP VBD PRP",
-)
+SPANS = [(0, 1, 1), (2, 4, 2), (5, 6, 1), (7, 8, 2)]
+STORY = write("Ann met the dog . Ann saw it", SPANS, "NNP VBD DT NN . NNP VBD PRP")
 
 
 def test_baselines_of_a_story_counted_by_hand():
@@ -101,9 +92,8 @@ def test_baselines_of_a_story_counted_by_hand():
 
 
 def test_heads_groups_and_tokens_of_mentions():
-    story = write(
-        "the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], "DT NN IN NNP VBD . DT VBD"
-    )
+    tags = "DT NN IN NNP VBD . DT VBD"
+    story = write("the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], tags)
     corpus = align(story)
     places = list(find_places(corpus, GROUPS))
     assert [(p.word, p.group, p.entity) for p in places] == [(1, 0, 1), (6, -1, 1)]
@@ -169,9 +159,8 @@ def test_documents_of_another_corpus_are_refused(documents, corpus):
 
 
 def test_equal_scores_are_a_draw_and_later_mentions_do_not_matter():
-    story = write(
-        "a b a c a", [(0, 1, 1), (1, 2, 2), (2, 3, 1), (3, 4, 3), (4, 5, 1)], "NN NN NN NN NN"
-    )
+    mentions = [(0, 1, 1), (1, 2, 2), (2, 3, 1), (3, 4, 3), (4, 5, 1)]
+    story = write("a b a c a", mentions, "NN NN NN NN NN")
     (asked,) = ask([story], align(story), GROUPS, window=99).windows.values()
     assert asked.askers.tolist() == [2, 4]
     scores = np.array([[0.2, 0.2, 9.0, 9.0, 9.0], [0.1, 0.3, 0.3 * (1 + 1e-8), 0.3, 9.0]])
@@ -182,9 +171,7 @@ def test_equal_scores_are_a_draw_and_later_mentions_do_not_matter():
 
 @torch.no_grad()
 def read_plainly(model, corpus, entities: bool):
-    """Attention matrices of every window, one window of one document at a time, with the labels
-    that the corpus gives: (document, first token, {attention: [L, H, T, T]}).
-    """
+    """Window by window: (document, first token, {attention: matrices [L, H, T, T]})."""
     model.show_attention()
     for d, (start, end) in enumerate(pairwise(corpus.offsets.tolist())):
         memory = EntityMemory(1, int(corpus.given[start:end].max(initial=0)), model.width)
@@ -221,9 +208,8 @@ def score_plainly(model, documents, corpus, entities, other=None):
     places = list(find_places(corpus, GROUPS))
     found: dict[str, list[np.ndarray]] = {}
     for d, first, matrices in read_plainly(model, corpus, entities):
-        mentions = [
-            p for p in places if p.document == d and first <= p.start and p.end <= first + WINDOW
-        ]
+        inside = [p for p in places if p.document == d and first <= p.start]
+        mentions = [p for p in inside if p.end <= first + WINDOW]
         for name, matrix in matrices.items():
             shown = matrix if other is None else other[name](matrix.shape[-1])
             answers = [[choose_plainly(head, first, mentions) for head in one] for one in shown]
@@ -423,10 +409,8 @@ def test_rows_of_every_head_add_up():
     rows = list(head_rows({KEY: SECOND}, ASKED[1]))
     of_second = [row for row in rows if (row["head"], row["group"]) == (2, "pronouns")]
     assert {(row["layer"], row["split"], row["count"]) for row in of_second} == {(1, "test", 2)}
-    assert {row["measure"]: row["value"] for row in of_second} == {
-        "head_correct": 2.0,
-        "head_by_distance": 0.0,
-    }
+    values = {row["measure"]: row["value"] for row in of_second}
+    assert values == {"head_correct": 2.0, "head_by_distance": 0.0}
     assert len(rows) == 2 * 2 * 4
     first = head_rows({KEY: FIRST}, ASKED[0])
     assert {row["measure"] for row in first} == {"head_correct"}
@@ -435,11 +419,8 @@ def test_rows_of_every_head_add_up():
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():
     chosen, choices = choose()
     rows = list(document_rows(chosen, {KEY: SECOND}, ASKED[1]))
-    found = {
-        (row["unit"], row["measure"]): (row["count"], row["value"])
-        for row in rows
-        if row["group"] == "all"
-    }
+    every = [row for row in rows if row["group"] == "all"]
+    found = {(row["unit"], row["measure"]): (row["count"], row["value"]) for row in every}
     for unit, count, *answers in (("a", 1, 0.0, 0.0, 0.25), ("c", 2, 1.0, 1.0, 0.5)):
         for measure, value in zip(("correct", "nearest", "chance"), answers, strict=True):
             assert found[unit, measure] == (count, value)

@@ -1,8 +1,4 @@
-"""Synthetic recall: what is trained and how it is counted; then rows of the table of PAPER.md, each
-a test.
-"""
-
-from __future__ import annotations
+"""Synthetic recall: what is trained, how it is counted, and rows of PAPER.md's table."""
 
 import os
 from pathlib import Path
@@ -46,30 +42,23 @@ def make_params(**changes: Any) -> RecallParams:
 
 
 def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
-    """The row's training before its first step."""
     entry = resolve_entry(params, name, OF_KIND)
     return start_training(params, entry, seed, CheckpointStore(folder, 1))
 
 
 def find(rows: Rows) -> dict[str, tuple[Any, int]]:
-    """Share and number of questions by distance."""
     return {row["distance"]: (row["value"], row["count"]) for row in rows}
 
 
-@pytest.mark.parametrize(
-    ("name", "window", "earlier", "values", "steps"),
-    [
-        ("gpt2", 12, 0, None, 4500),
-        ("gpt2-document", 36, 0, None, 1500),
-        ("keys-detached", 12, 0, "hidden", 4500),
-        ("keys-values-detached", 12, 0, "both", 4500),
-        ("keys-gradient", 12, 2, "hidden", 1500),
-        ("keys-values-gradient", 12, 2, "both", 1500),
-    ],
-)
-def test_every_row_reads_as_many_tokens(
-    name: str, window: int, earlier: int, values: str | None, steps: int
-) -> None:
+@pytest.mark.parametrize(("name", "window", "earlier", "values", "steps"), [
+    ("gpt2", 12, 0, None, 4500),
+    ("gpt2-document", 36, 0, None, 1500),
+    ("keys-detached", 12, 0, "hidden", 4500),
+    ("keys-values-detached", 12, 0, "both", 4500),
+    ("keys-gradient", 12, 2, "hidden", 1500),
+    ("keys-values-gradient", 12, 2, "both", 1500),
+])  # fmt: skip
+def test_every_row_reads_as_many_tokens(name, window, earlier, values, steps):
     entry = resolve_entry(FULL, name, OF_KIND)
     lm = entry.lm
     assert (lm.window, lm.memory_gradient_windows, lm.steps) == (window, earlier, steps)
@@ -102,16 +91,13 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
     guesses = guess_tokens(model, corpus, window=task.window)
     with torch.no_grad():
         for d in range(7):
-            tokens, ids = (
-                torch.from_numpy(a[corpus.document(d)].astype(np.int64))[None]
-                for a in (corpus.tokens, corpus.gold)
-            )
+            columns = (corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)])
+            tokens, ids = (torch.from_numpy(a.astype(np.int64))[None] for a in columns)
             memory = model.start(1, task.entities)
             for first in range(0, task.length, task.window):
                 part = slice(first, first + task.window)
-                hidden = model.module.transformer(
-                    tokens[:, part], entity_ids=ids[:, part], memory=memory
-                ).last_hidden_state
+                given = {"entity_ids": ids[:, part], "memory": memory}
+                hidden = model.module.transformer(tokens[:, part], **given).last_hidden_state
                 memory = memory.write(ids[:, part], hidden)
                 expected = model.module.lm_head(hidden).argmax(-1)[0].numpy()
                 place = corpus.offsets[d] + first + 1
@@ -138,13 +124,8 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     assert found["later"][1] == 50 * 2
 
 
-def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models = {
-        "gold": {"kind": "gpt2e", "labels": "gold"},
-        "none": {"kind": "gpt2e", "labels": "none"},
-    }
+def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monkeypatch):
+    models = {labels: {"kind": "gpt2e", "labels": labels} for labels in ("gold", "none")}
     params = make_params(documents=64, test_documents=5, width=16, models=models)
     asked: list[str] = []
 
@@ -161,19 +142,14 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "share", "low", "high"),
-    [
-        pytest.param("gpt2", 1, 0.05, 0.15, marks=LONG),
-        pytest.param("gpt2-document", 1, 0.6, 0.95, marks=LONG),
-        pytest.param("keys-detached", 1, 0.05, 0.35, marks=LONG),
-        pytest.param("keys-gradient", 1, 0.85, 1.0, marks=LONG),
-        ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
-    ],
-)
-def test_the_gradient_through_the_memory_makes_it_carry_a_fact(
-    tmp_path: Path, name: str, share: float, low: float, high: float
-) -> None:
+@pytest.mark.parametrize(("name", "share", "low", "high"), [
+    pytest.param("gpt2", 1, 0.05, 0.15, marks=LONG),
+    pytest.param("gpt2-document", 1, 0.6, 0.95, marks=LONG),
+    pytest.param("keys-detached", 1, 0.05, 0.35, marks=LONG),
+    pytest.param("keys-gradient", 1, 0.85, 1.0, marks=LONG),
+    ("keys-values-gradient", 1 / 2, 0.95, 1.0),  # learns it sooner
+])  # fmt: skip
+def test_the_gradient_through_the_memory_makes_it_carry_a_fact(tmp_path, name, share, low, high):
     """Rows of PAPER.md's table with params.yaml's own setting (chance 0.10, 4,000 questions), so at
     the width at which it was made, and with a ``share`` of its documents.
 

@@ -25,12 +25,10 @@ def cosine(a, b) -> float:
 def measure_plainly(vectors, entity, memory) -> dict[str, float]:
     """Every mean of the docstring by loops over pairs."""
     vectors = vectors.astype(float)
-    chains = [
-        chain for e in sorted(set(entity.tolist())) if len(chain := np.flatnonzero(entity == e)) > 1
-    ]
-    different = [
-        (i, j) for i, j in itertools.combinations(range(len(entity)), 2) if entity[i] != entity[j]
-    ]
+    chains = [np.flatnonzero(entity == e) for e in sorted(set(entity.tolist()))]
+    chains = [chain for chain in chains if len(chain) > 1]
+    pairs = itertools.combinations(range(len(entity)), 2)
+    different = [(i, j) for i, j in pairs if entity[i] != entity[j]]
     result = {}
     for name, space in (("", vectors), ("_centred", vectors - vectors.mean(0))):
         within = [
@@ -72,7 +70,6 @@ def test_layer_normed_states_have_no_similarity_to_ones():
 
 
 def measure_one_chain(count: int, value: float) -> dict:
-    """Of ``count`` mentions of one entity, whose vectors are all of this value."""
     vectors, memory = (np.full((n, 4), value, np.float16) for n in (count, 1))
     return measure_similarity(vectors, np.zeros(count, np.int32), memory)
 

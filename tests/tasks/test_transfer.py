@@ -37,7 +37,6 @@ from entity_transformers.study.values import ParamsError, read_values
 from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import (
     Finetuned,
-    Stage,
     extend_vocabulary,
     find_embeddings,
     keep_layers,
@@ -45,7 +44,6 @@ from entity_transformers.tasks.transfer.finetuned import (
     list_groups,
     make_optimizer,
     order_examples,
-    plan_stages,
     pool,
     predict,
     train,
@@ -119,18 +117,15 @@ def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
     assert found.sequences[0] == (start, *ids("Ann ran."), extract)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "room", "context", "expected"),
-    [
-        ([[1, 2, 3]], 3, False, [[1, 2, 3]]),
-        ([[1, 2, 3]], 2, False, [[1, 2]]),
-        ([[1, 2, 3, 4], [5]], 3, False, [[1, 2], [5]]),
-        ([[1], [5, 6, 7, 8]], 3, False, [[1], [5, 6]]),
-        ([[1, 2, 3], [5, 6, 7]], 4, False, [[1, 2], [5, 6]]),
-        ([[1, 2, 3], [5, 6]], 3, True, [[3], [5, 6]]),
-        ([[1, 2], [5, 6, 7]], 2, True, [[], [5, 6]]),
-    ],
-)
+@pytest.mark.parametrize(("pieces", "room", "context", "expected"), [
+    ([[1, 2, 3]], 3, False, [[1, 2, 3]]),
+    ([[1, 2, 3]], 2, False, [[1, 2]]),
+    ([[1, 2, 3, 4], [5]], 3, False, [[1, 2], [5]]),
+    ([[1], [5, 6, 7, 8]], 3, False, [[1], [5, 6]]),
+    ([[1, 2, 3], [5, 6, 7]], 4, False, [[1, 2], [5, 6]]),
+    ([[1, 2, 3], [5, 6]], 3, True, [[3], [5, 6]]),
+    ([[1, 2], [5, 6, 7]], 2, True, [[], [5, 6]]),
+])  # fmt: skip
 def test_what_is_cut(pieces, room, context, expected):
     assert shorten(pieces, room, context) == expected
 
@@ -203,16 +198,19 @@ def test_losses_and_gradients_are_those_of_transformers_two_heads(kind, labels, 
 
 @pytest.mark.parametrize("pooling", ["last", "concat"])
 @pytest.mark.parametrize("kind", KIND_NAMES)
-def test_examples_side_by_side_are_read_as_each_alone(
-    kind: str, pooling: str, tokenizer: Tokenizer
-) -> None:
+def test_examples_side_by_side_are_read_as_each_alone(kind, pooling, tokenizer):
     torch.manual_seed(1)
     model = Finetuned(make_model(kind, tokenizer), WINOGRANDE, 0.1, pooling).eval()
     inputs = make_inputs(choices(), "pronoun", tokenizer, model.model.context)
+    assert_read_alone(model, inputs)
+
+
+def assert_read_alone(model: Finetuned, inputs: list[Inputs]) -> torch.Tensor:
     said, nats = model.read(inputs)
     alone = [model.read([one]) for one in inputs]
     assert torch.allclose(said, torch.cat([one for one, _ in alone]), atol=1e-5)
     assert torch.allclose(nats, torch.cat([one for _, one in alone]), atol=1e-5)
+    return said
 
 
 def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer) -> None:
@@ -260,11 +258,8 @@ def test_entities_are_given_to_models_whose_states_they_change() -> None:
     values["models"]["gpt2"] = {"kind": "gpt2"}
     values["transfer"]["variants"] = {"full": {}, "chains": {"entities": "on"}}
     params = parse(values, "params.yaml")
-    found = {
-        kind: list(params.transfer.list_variants(params.model(kind), "winogrande"))
-        for kind in kinds
-    }
-    assert found == {"gpt2": ["full"], "gpt2e": ["full", "chains"], "gpt2-pointer": ["full"]}
+    for kind, expected in zip(kinds, (["full"], ["full", "chains"], ["full"]), strict=True):
+        assert list(params.transfer.list_variants(params.model(kind), "winogrande")) == expected
 
 
 SISTERS = [
@@ -346,9 +341,7 @@ def test_entities_side_by_side_are_read_as_each_alone(kind: str, tokenizer: Toke
     inputs = with_chains(tokenizer)
     lengths = {len(row) for one in inputs for row in one.sequences}
     assert len(lengths) > 1  # some are padded
-    said, _ = model.read(inputs)
-    alone = torch.cat([model.read([one])[0] for one in inputs])
-    assert torch.allclose(said, alone, atol=1e-5)
+    said = assert_read_alone(model, inputs)
     off, _ = model.read([replace(one, entities=(), read=()) for one in inputs])
     assert (off - said).abs().max() > 1e-4
 
@@ -458,30 +451,17 @@ def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch
     monkeypatch.setattr(finetuned, "make_optimizer", note)
     train(model, inputs, ULMFIT, 1)
     seen.append(copy())
-    moved = [
-        [
-            {not torch.equal(*pair) for pair in zip(*group, strict=True)}
-            for group in zip(*two, strict=True)
-        ]
-        for two in pairwise(seen)
-    ]
+
+    def differ(one: list[torch.Tensor], other: list[torch.Tensor]) -> set[bool]:
+        return {not torch.equal(*pair) for pair in zip(one, other, strict=True)}
+
+    moved = [list(map(differ, *two)) for two in pairwise(seen)]
     no, yes = {False}, {True}
     # the head's group has the projection, which words need, and the linear layer, which they don't
     assert moved == [
         [yes, yes, yes, {True, False}], [no, no, no, yes], [no, no, yes, yes], [no, yes, yes, yes],
         [yes, yes, yes, yes],
     ]  # fmt: skip
-
-
-def test_the_parts_of_a_training() -> None:
-    def plan(**changes: Any) -> list[Stage]:
-        return plan_stages(ULMFIT.model_copy(update=changes), 4)
-
-    text, first = Stage(1, 4, text=True), [Stage(1, 1), Stage(1, 2), Stage(1, 3)]
-    assert plan() == [text, *first, Stage(3, 4)]
-    assert plan(text_epochs=0, epochs=4) == [*first, Stage(1, 4)]
-    assert plan(text_epochs=0, epochs=2) == [Stage(1, 1), Stage(1, 4)]
-    assert plan(unfreezing=False) == [text, Stage(6, 4)]
 
 
 def test_pooled_states_are_those_of_a_loop() -> None:
@@ -523,10 +503,8 @@ def make_study(folder: Path) -> dict[str, Any]:
     values = read_values(PAPER)
     values["study"]["steps"] = ["corpus", "lm", "examples", "transfer"]
     values["lm"] |= SMALL | {"window": WINDOW}
-    values["models"] = {
-        "gpt2": {"kind": "gpt2"},
-        "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": "gold"},
-    }
+    proposed = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
+    values["models"] = {"gpt2": {"kind": "gpt2"}, "gpt2e": proposed}
     data = task_files.write_tasks(folder / "data", 6)
     values["examples"] = values["examples"] | {"path": str(data)}
     values["transfer"] = values["transfer"] | {
@@ -600,11 +578,7 @@ BAD = [
     ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
     ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
-    ({"variants": {"full": {"epochs": 0}}}, r"epochs"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
-    ({"variants": {"full": {"models": "gpt2"}}}, r"full.models: 'gpt2', expected a list of gpt2"),
-    ({"warmup": 1.0}, r"transfer.warmup"),
-    ({"seeds": []}, r"transfer.seeds"),
     ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: a study of several seeds"),
 ]
 
@@ -626,9 +600,7 @@ def test_a_task_that_is_not_read_is_refused_before_anything_runs(tmp_path: Path)
         parse(values, "x")
 
 
-TEXT = (
-    "Sarah was a better surgeon than Maria so she got the hard cases. The men met Ann's dog, too."
-)
+TEXT = "Sarah was a surgeon, Maria got the hard cases so she met the men and Ann's dog, too."
 
 
 def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list[tuple[int, int]]]:
@@ -681,11 +653,8 @@ def test_gap_s_scores_are_scikit_learn_s(seed: int) -> None:
 
 def test_sentences_of_winobias_are_paired_with_their_other_version(shared_data: Path) -> None:
     """On its test split, decided by a coin: counts by the sentences' numbers."""
-    examples = [
-        example
-        for example in find_task("winobias").read(shared_data / "winobias", Ledger())
-        if example.split == "test"
-    ]
+    examples = list(find_task("winobias").read(shared_data / "winobias", Ledger()))
+    examples = [example for example in examples if example.split == "test"]
     chosen = np.random.default_rng(0).integers(0, 2, len(examples))
     right = {e.name: e.label == c for e, c in zip(examples, chosen.tolist(), strict=True)}
     rows = list(pair_versions(examples, chosen))

@@ -1,6 +1,4 @@
-"""`memory_life: epochs` against a slow reading: every document's part of every window by itself,
-its entities by name in a dict.
-"""
+"""`memory_life: epochs` against a slow reading of every document's part of every window."""
 
 from pathlib import Path
 from typing import Any
@@ -11,27 +9,21 @@ import torch
 from tiny import tiny_corpus
 from trainings import assert_resumes, make_training
 
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.models.base import Batch
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.train.loop import Training
 
 SHORT = tiny_corpus(5, seed=3, shortest=2, longest=9)  # several end in one window, some twice
 STILL = {
-    "dropout": 0.0,
-    "learning_rate": 1e-30,
-    "warmup_steps": 0,
-    "entity_values": "both",
+    "dropout": 0.0, "learning_rate": 1e-30, "warmup_steps": 0, "entity_values": "both",
     "entity_layer_norm": True,
-}
+}  # fmt: skip
 EPOCHS = {"memory_life": "epochs"}
 
 
 @torch.no_grad()
 def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, EntityMemory]]:
-    """Mean loss of each step with the weights as they are, and each document's entities as its last
-    reading left them.
-    """
+    """Mean loss of each step with the weights as they are, and each document's last entities."""
     kept: dict[int, EntityMemory] = {}
     open_: dict[tuple[int, int], EntityMemory] = {}
     losses, count, plan = [], training.windows_per_step, training.plan
@@ -41,10 +33,8 @@ def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, 
         for index in range(step * count, (step + 1) * count):
             for number, stream in enumerate(plan.streams):
                 for k, document in enumerate(stream.documents.tolist()):
-                    begin, end = (
-                        int(stream.starts[k]),
-                        int(stream.starts[k] + plan.lengths[document]),
-                    )
+                    begin = int(stream.starts[k])
+                    end = begin + int(plan.lengths[document])
                     low, high = max(begin, index * plan.window), min(end, (index + 1) * plan.window)
                     if low >= high:
                         continue
@@ -52,9 +42,10 @@ def read_slowly(training: Training, steps: int) -> tuple[list[float], dict[int, 
                     before = open_.pop((number, k), kept.get(document, first))
                     loss, after = read_part(training, document, low - begin, high - begin, before)
                     total += loss
-                    (left if high == end else open_)[document if high == end else (number, k)] = (
-                        after  # type: ignore[index]
-                    )
+                    if high == end:
+                        left[document] = after
+                    else:
+                        open_[number, k] = after
         kept |= left
         losses.append(total / (count * len(plan.streams) * plan.window))
     return losses, kept
@@ -91,9 +82,7 @@ def spread(model: Any) -> None:
     ],
     ids=str,
 )
-def test_documents_go_on_with_their_entities(
-    tmp_path: Path, corpus: AlignedCorpus, changes: dict[str, Any]
-) -> None:
+def test_documents_go_on_with_their_entities(tmp_path, corpus, changes):
     training = make_training(tmp_path / "1", corpus=corpus, **(STILL | EPOCHS | changes))
     spread(training.model.module)
     expected, kept = read_slowly(training, 20)

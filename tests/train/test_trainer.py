@@ -51,7 +51,6 @@ def unwrapped(module: Any) -> LanguageModel:
 
 
 def train_ourselves(module: Any, steps: int = STEPS) -> list[float]:
-    """Losses of the steps of this package's loop with gradient descent."""
     params = tiny_params(window=WINDOW, documents_per_step=STREAMS, steps=steps, dropout=0.0).lm
     plan = make_streams(steps).plan
     streams = Streams(unwrapped(module).to("cpu"), plan, params)

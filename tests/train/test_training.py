@@ -1,6 +1,4 @@
-"""The training loop: its gradient by brute force, resuming to the bit, memory across windows, bad
-losses; and switches that must not change what is learnt but for what precision leaves.
-"""
+"""The training loop: its gradient by brute force, memory across windows, bad losses, switches."""
 
 import math
 import os
@@ -17,6 +15,7 @@ from trainings import assert_close, gradients, make_training, named_gradients, w
 from entity_transformers.kinds import KINDS, LmParams, resolve
 from entity_transformers.models.base import Batch, build_model
 from entity_transformers.train.loop import (
+    Training,
     TrainingError,
     TrainingStopped,
     caught_signals,
@@ -26,9 +25,7 @@ from entity_transformers.train.loop import (
 HALF_PRECISION = 5e-3
 
 
-def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(
-    tmp_path: Path,
-) -> None:
+def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(tmp_path):
     both = make_training(tmp_path, dropout=0.0, documents_per_step=4)
     expected: dict[str, Tensor] = {}
     window = both.plan[0]
@@ -49,9 +46,8 @@ def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_a
 
 
 def test_the_best_weights_come_back(tmp_path: Path) -> None:
-    training = make_training(
-        tmp_path, final_weights="best", learning_rate=0.02, schedule="constant", steps=60
-    )
+    how = {"final_weights": "best", "learning_rate": 0.02, "schedule": "constant", "steps": 60}
+    training = make_training(tmp_path, **how)
     progress = training.run()
     training.load_final_weights()
     assert progress.best_step is not None
@@ -96,9 +92,7 @@ def test_a_signal_or_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_names_step_documents_and_remedy(
-    tmp_path: Path, value: float
-) -> None:
+def test_a_loss_that_is_not_finite_names_step_documents_and_remedy(tmp_path, value):
     training = make_training(tmp_path / "1")
     training.validate = lambda model, labels: 1.0 if labels else value
     message = rf"step 5: held-out loss {value} with entities off: lower lm.learning_rate or set lm"
@@ -125,39 +119,26 @@ def test_a_plain_gpt2_is_validated_once(tmp_path: Path, kind: str, asked: list[b
     assert training.progress.dev_loss_off == 1.0
 
 
-CPU_MEMORY = RuntimeError(
-    "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you"
-    " tried to allocate 4000 bytes"
-)
+CPU_MEMORY = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 kB")
 
 
-@pytest.mark.parametrize(
-    "error", [CPU_MEMORY, torch.OutOfMemoryError("CUDA out of memory"), MemoryError()]
-)
-def test_out_of_memory_names_what_would_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    training = make_training(tmp_path, documents_per_step=3)
-
+@pytest.mark.parametrize("error", [CPU_MEMORY, torch.OutOfMemoryError("CUDA"), MemoryError()])
+def test_out_of_memory_names_what_would_fit(tmp_path, monkeypatch, error) -> None:
     def fail(*given: Any) -> None:
         raise error
 
-    monkeypatch.setattr("entity_transformers.train.loop.compute_loss", fail)
-    with pytest.raises(
-        TrainingError,
-        match=r"^3 windows of 8 tokens do not fit cpu: set lm\.gradient_check",
-    ):
-        training.run()
-    monkeypatch.undo()
-    for place, message in (
-        ("optimizer.step", "AdamW's states do not fit cpu"),
-        ("validate", "the windows of a validation do not fit cpu"),
-    ):
-        training = make_training(tmp_path / place, steps=1, warmup_steps=0)
-        target = training if place == "validate" else training.optimizer
-        setattr(target, place.split(".")[-1], fail)
+    def refused(training: Training, message: str) -> None:
         with pytest.raises(TrainingError, match=message):
             training.run()
+
+    how = {"documents_per_step": 3, "steps": 1, "warmup_steps": 0}
+    trainings = [make_training(tmp_path / name, **how) for name in "abc"]
+    trainings[0].optimizer.step = fail
+    refused(trainings[0], "AdamW's states do not fit cpu")
+    trainings[1].validate = fail
+    refused(trainings[1], "the windows of a validation do not fit cpu")
+    monkeypatch.setattr("entity_transformers.train.loop.compute_loss", fail)
+    refused(trainings[2], r"^3 windows of 8 tokens do not fit cpu: set lm\.gradient_check")
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:
@@ -171,15 +152,9 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) ->
 
 def test_the_gradient_reaches_earlier_windows_only_through_a_kept_memory(tmp_path: Path) -> None:
     """With k = 1 a step's loss in its second window depends on what the first one wrote."""
+    how = {"dropout": 0.0, "entity_values": "both", "steps": 10}
     paper, kept = (
-        make_training(
-            tmp_path / str(k),
-            dropout=0.0,
-            entity_values="both",
-            memory_gradient_windows=k,
-            steps=10,
-        )
-        for k in (0, 1)
+        make_training(tmp_path / str(k), memory_gradient_windows=k, **how) for k in (0, 1)
     )
     assert (paper.windows_per_step, kept.windows_per_step) == (1, 2)
     joint = gradients(kept)
@@ -223,46 +198,31 @@ def test_the_schedule_warms_up_and_falls() -> None:
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
 def test_bfloat16_learns_what_float32_learns(tmp_path: Path, kind: str) -> None:
-    """With dropout."""
     curves = []
     for precision in ("float32", "bfloat16"):
         training = make_training(
             tmp_path / precision, kind, precision=precision, steps=40, validate_every=10
         )
         training.run()
-        assert {parameter.dtype for parameter in training.model.module.parameters()} == {
-            torch.float32
-        }
-        curves.append(
-            [
-                float(row[column])
-                for row in training.progress.curve
-                for column in ("train_loss", "dev_loss_on")
-                if row[column] != ""
-            ]
-        )
+        assert {p.dtype for p in training.model.module.parameters()} == {torch.float32}
+        rows = training.progress.curve
+        values = [row[column] for row in rows for column in ("train_loss", "dev_loss_on")]
+        curves.append([float(value) for value in values if value != ""])
     assert curves[0] != curves[1]
     assert curves[0][0] - min(curves[0]) > 20 * HALF_PRECISION  # learnt more than is tolerated
     assert curves[1] == pytest.approx(curves[0], abs=HALF_PRECISION)
 
 
-@pytest.mark.parametrize(
-    ("written", "read"), [(False, "off"), ("off", "off"), ("default", "default")]
-)
-def test_a_bare_off_of_yaml_means_off(written: Any, read: str) -> None:
-    values = tiny_params().lm.model_dump() | {"compile": written}
-    assert LmParams(**values).compile == read
-
-
-@pytest.mark.parametrize("written", [True, "max-autotune", None])
-def test_another_mode_of_compile_is_refused(written: Any) -> None:
-    with pytest.raises(ValueError, match="'off', 'default' or 'reduce-overhead'"):
-        LmParams(**(tiny_params().lm.model_dump() | {"compile": written}))
+def test_a_bare_off_of_yaml_means_off_and_another_mode_of_compile_is_refused() -> None:
+    values = tiny_params().lm.model_dump()
+    assert LmParams(**values | {"compile": False}).compile == "off"
+    for written in (True, "max-autotune", None):
+        with pytest.raises(ValueError, match="'off', 'default' or 'reduce-overhead'"):
+            LmParams(**values | {"compile": written})
 
 
 def test_cuda_graphs_are_refused_where_windows_are_recomputed() -> None:
     """CUDA graphs give .grad a buffer that the next pass overwrites (pytorch issue 169545)."""
+    how = {"gradient_checkpointing": True, "memory_gradient_windows": 2}
     with pytest.raises(ValueError, match="loses gradients where windows are recomputed"):
-        tiny_params(
-            gradient_checkpointing=True, memory_gradient_windows=2, compile="reduce-overhead"
-        )
+        tiny_params(compile="reduce-overhead", **how)

@@ -1,14 +1,10 @@
 """The panel of a run: what it knows of the jobs, what it says where there is no terminal."""
 
 import os
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from checkout import ROOT, run
-from rich.console import Console
-from snakemake_interface_logger_plugins.common import LogEvent
 
 PLUGIN = ROOT / "workflow/logger"
 RULES = """\
@@ -57,30 +53,6 @@ def test_without_a_terminal_a_line_says_that_a_job_begins_and_one_that_it_ended(
     assert (tmp_path / "logs/gpt2/1.log").read_text() == "noise\n"
 
 
-def test_without_a_terminal_a_running_job_is_told_every_minute(
-    panel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A minute of a twentieth of a second."""
-    monkeypatch.setattr(panel, "MINUTE", 0.05)
-    (tmp_path / "a.log").write_text("step 1/9  loss 5\n")
-    handler = panel.LogHandler(None, None)
-    handler.emit(SimpleNamespace(event=LogEvent.RUN_INFO, stats={"total": 1}))
-    handler.emit(
-        SimpleNamespace(
-            event=LogEvent.JOB_INFO, rule_name="train_lm", wildcards={"model": "gpt2"}, jobid=1,
-            log=[tmp_path / "a.log"],
-        )
-    )  # fmt: skip
-    time.sleep(0.5)
-    handler.close()
-    first, *told = capsys.readouterr().err.splitlines()
-    assert first == "begins  train-lm gpt2"
-    assert 1 <= len(told) <= 10
-    assert set(told) <= {f"running  train-lm gpt2  (0:00:0{i})  step 1/9  loss 5" for i in (0, 1)}
-    time.sleep(0.2)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_job_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
     said = follow(tmp_path, "bad", check=False)
     assert "failed: bad; its log: logs/bad.log" in said
@@ -100,22 +72,6 @@ def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Pat
         "stopped: bad (signal 2: saved at step 7 of 9)",
         "What was done or saved is kept; make study STUDY=x goes on from there.",
     ]
-
-
-def test_the_panel_shows_how_far_a_job_is_and_its_log_gives_way(panel, tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    log.write_text(f"step 1/9  loss 5\nstep 2/9  loss 4 [bold] {'and so on ' * 20}\n")
-    console = Console(width=80, record=True, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
-    progress = panel.make_progress(console)
-    progress.update(progress.add_task("make", total=8), completed=3)
-    progress.add_task("train-recall keys-values-gradient seed 1", logs=[log])
-    progress.add_task("score-ner gpt2 seed 1", logs=[tmp_path / "none"])
-    console.print(progress.get_renderable())
-    whole, first, second = console.export_text().splitlines()
-    assert whole.split() == ["make", "0:00:00", "3", "of", "8", "jobs"]
-    assert first.startswith("train-recall keys-values-gradient seed 1 0:00:00 step 2/9  loss 4 [b")
-    assert first.rstrip().endswith("…")
-    assert second.split() == ["score-ner", "gpt2", "seed", "1", "0:00:00"]
 
 
 def test_the_last_line_of_a_long_log_is_found(panel, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The numbers of study sample, where `make sample` has made them (a job of CI does)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd
@@ -9,9 +7,7 @@ import pytest
 
 
 def test_the_models_predict_better_than_counted_n_grams(root: Path) -> None:
-    """On dev, by which their training was chosen, and on test; entities on, off and shuffled. The
-    pointer is trained for a third of the steps, and is not asked.
-    """
+    """On dev and test; entities on, off and shuffled. The pointer, trained less, is not asked."""
     path = root / "results" / "sample" / "measures.csv"
     if not path.is_file():
         pytest.skip("make sample has not been run")

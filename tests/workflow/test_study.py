@@ -68,7 +68,6 @@ def remade(before: dict[str, Any], folder: Path) -> set[str]:
 
 
 def ask(folder: Path, *command: str) -> Any:
-    """What DVC answers as JSON."""
     printed = run("dvc", *command, "--json", folder=folder)
     return json.loads(next(line for line in printed.splitlines() if line.startswith(("{", "["))))
 
@@ -88,16 +87,13 @@ def test_the_paper_s_study_is_that_of_params_yaml(finished: Path) -> None:
 ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_report"}
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "tiny", "other"),
-    [
-        (*TAGGER, {"score_ner", "make_report"}, set()),
-        ("checkpoint_every: 2", "checkpoint_every: 3", set(), set()),
-        ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
-        ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
-        ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "tiny", "other"), [
+    (*TAGGER, {"score_ner", "make_report"}, set()),
+    ("checkpoint_every: 2", "checkpoint_every: 3", set(), set()),
+    ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
+    ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
+    ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
+])  # fmt: skip
 def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other):
     """In the study, and in the one that is based on it and starts from its weights."""
     before = read_records(home)
@@ -184,15 +180,12 @@ def add_remote(folder: Path, url: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, but its base has no such"),
-        (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
-        (("hidden: 8", "hidden: many"), "ner.hidden: Input should be a valid integer"),
-        (("base: sample", "base: none"), "studies/none.yaml"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "told"), [
+    (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, but its base has no such"),
+    (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
+    (("hidden: 8", "hidden: many"), "ner.hidden: Input should be a valid integer"),
+    (("base: sample", "base: none"), "studies/none.yaml"),
+])  # fmt: skip
 def test_a_bad_study_stops_before_any_rule_with_one_message(home, wrong, told):
     change(home, *wrong)
     said = snakemake(home, check=False)

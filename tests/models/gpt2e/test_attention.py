@@ -154,24 +154,19 @@ def test_dropout_of_the_output_leaves_the_residual() -> None:
     assert (output == hidden).any()
 
 
-@pytest.mark.parametrize(
-    ("switches", "message"),
-    [
-        ({"heads": 4}, "width 6 is not divisible by heads 4"),
-        ({"gate": "one"}, "gate='one', values='hidden': expected none or zero"),
-        ({"values": "keys"}, "values='keys': expected none or zero; hidden, entity or both"),
-        ({"gate": "zero", "residual": False}, "gate 'zero' without a residual"),
-    ],
-)
+@pytest.mark.parametrize(("switches", "message"), [
+    ({"heads": 4}, "width 6 is not divisible by heads 4"),
+    ({"gate": "one"}, "gate='one', values='hidden': expected none or zero"),
+    ({"values": "keys"}, "values='keys': expected none or zero; hidden, entity or both"),
+    ({"gate": "zero", "residual": False}, "gate 'zero' without a residual"),
+])  # fmt: skip
 def test_switches_that_make_no_layer_are_refused(switches: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         EntityAttention(**{"width": WIDTH, "heads": HEADS} | switches)
 
 
 def test_distances_alone_tell_a_token_its_own_entity_from_those_before_it() -> None:
-    """With the values of the entities, two tokens may swap theirs and nobody after them can tell;
-    with ALiBi the last one can.
-    """
+    """Of the entities' values, who is last can tell two swapped ones with ALiBi alone."""
     torch.manual_seed(1)
     hidden, vectors = torch.randn(2, 1, LENGTH, WIDTH).double()
     swapped = vectors.clone()

@@ -199,20 +199,15 @@ NO_IDS: dict[str, Any] = {"entity_ids": None, "memory": None}
 IDS = torch.zeros(3, 13, dtype=torch.int64)
 BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"entity_ids": IDS + 5}, r"entity_ids of shape \[3, 13\] holds ids 5 to 5, expected 0 to 4"),
-    ({"entity_ids": IDS - 1}, "holds ids -1 to -1"),
     ({"entity_ids": IDS.to("meta")}, r"entity_ids of shape \[3, 13\] is on meta, expected cpu"),
     ({"memory": EntityMemory(3, ENTITIES, 16, device="meta")}, "memory .* is on meta, expected"),
     ({"entity_ids": IDS[:, 1:]}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
     ({"entity_ids": IDS.float()}, r"entity_ids has type torch\.float32"),
     ({"memory": EntityMemory(3, ENTITIES, 17)}, r"\[3, 5, 17\], expected an EntityMemory \[3, ent"),
-    ({"memory": EntityMemory(2, ENTITIES, 16)}, r"\[2, 5, 16\], expected an EntityMemory \[3, ent"),
     ({"memory": None}, "entity_ids came without memory"),
     ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"\[3, 13, 15\], expected floating point"),
-    ({**NO_IDS, "entity_states": torch.ones(3, 13, 16).long()}, "expected floating point"),
-    ({"entity_ids": [[1]]}, "entity_ids has type list"),
     ({"memory": torch.ones(3, 5, 16)}, "memory is a Tensor of shape .* expected an EntityMemory"),
-    ({**NO_IDS, "entity_states": [[[1.0]]]}, "entity_states is list"),
 ]
 
 
@@ -240,15 +235,13 @@ def test_a_text_with_more_tokens_than_positions_is_refused() -> None:
     assert model(tokens, position_ids=positions, use_cache=False).logits.shape[1] == limit + 1
 
 
-def test_bad_switches_are_refused() -> None:
-    with pytest.raises(Exception, match="expected one of"):
-        GPT2EConfig(entity_values="keys")
-    with pytest.raises(Exception, match="constant output"):
-        GPT2EConfig(entity_gate="zero", entity_residual=False)
-    with pytest.raises(Exception, match="memory_gradient_windows is -1, expected 0"):
-        GPT2EConfig(memory_gradient_windows=-1)
-    with pytest.raises(Exception, match="add_cross_attention"):
-        GPT2EConfig(add_cross_attention=True)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("entity_values", "keys"), ("memory_gradient_windows", -1), ("add_cross_attention", True)],
+)
+def test_bad_switches_are_refused(key: str, value: Any) -> None:
+    with pytest.raises(Exception, match=key):
+        GPT2EConfig(**{key: value})
 
 
 OTHER_PROCESS = """
@@ -291,30 +284,8 @@ def test_loads_in_another_process_and_where_the_package_is_absent(tmp_path, hidd
     assert done.stdout.split() == ["GPT2EForCausalLM", module, "True"], done.stderr
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_after_a_position_or_beside_a_document_reaches_its_logits(seed: int) -> None:
-    model = make_model(seed, entity_values=("hidden", "both")[seed % 2])
-    tokens, ids, memory = make_input(seed, batch=3, length=45)
-    t = int(torch.randint(1, 44, ()))
-    before = model(tokens, entity_ids=ids, memory=memory).logits
-    other_tokens, other_ids, other_memory = make_input(seed + 100, batch=3, length=45)
-    tokens[0, t + 1 :], ids[0, t + 1 :] = other_tokens[0, t + 1 :], other_ids[0, t + 1 :]
-    tokens[1:], ids[1:] = other_tokens[1:], other_ids[1:]
-    absent = sorted(set(range(1, ENTITIES + 1)) - set(ids[0, : t + 1].tolist()))
-    absent = torch.tensor(absent, dtype=torch.int64)
-    states = torch.cat([memory.states[:1], other_memory.states[1:]])
-    memory = memory.replace({"states": states}).put(
-        torch.zeros_like(absent), absent, torch.full((len(absent), 16), 9.0)
-    )
-    after = model(tokens, entity_ids=ids, memory=memory).logits
-    assert torch.equal(before[0, : t + 1], after[0, : t + 1])
-    assert not torch.allclose(before[0, t + 1 :], after[0, t + 1 :])
-
-
 def test_gradient_through_the_memory_equals_that_of_one_graph() -> None:
-    """Two windows: the second's loss reaches the first's tokens through the memory, and not once it
-    is detached.
-    """
+    """The second window's loss reaches the first's tokens, until the memory is detached."""
 
     def run(delta: Tensor, detach: bool) -> Tensor:
         model = make_model(15).double()

@@ -1,10 +1,10 @@
 """The entity memory against loops over documents and tokens."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from plainly import latest_run
 from tiny import random_memory
 from torch import Tensor
 
@@ -26,11 +26,8 @@ def write_slowly(states: Tensor, ids: Tensor, hidden: Tensor, mode: str) -> Tens
     written = states.clone()
     for row in range(len(ids)):
         for entity in set(ids[row].tolist()) - {0}:
-            end = max(t for t, found in enumerate(ids[row].tolist()) if found == entity)
-            begin = end
-            while mode == "mean" and begin > 0 and ids[row, begin - 1] == entity:
-                begin -= 1
-            written[row, entity] = hidden[row, begin : end + 1].mean(0)
+            run = latest_run(ids[row].tolist(), entity, mode)
+            written[row, entity] = hidden[row, run].mean(0)
     return written
 
 
@@ -116,34 +113,21 @@ def test_what_a_checkpoint_keeps_comes_back_with_its_room() -> None:
     assert half.states.dtype == torch.bfloat16
 
 
-METHODS: dict[str, Callable[[EntityMemory, torch.Tensor, torch.Tensor], object]] = {
-    "check": lambda memory, ids, hidden: memory.check(ids),
-    "read": lambda memory, ids, hidden: memory.read(ids),
-    "write last": lambda memory, ids, hidden: memory.write(ids, hidden),
-    "write mean": lambda memory, ids, hidden: memory.write(ids, hidden, "mean"),
-    "reset": lambda memory, ids, hidden: memory.reset(),
-    "reset vectors": lambda memory, ids, hidden: memory.reset(torch.ones(3, 7, dtype=torch.bool)),
-    "put": lambda memory, ids, hidden: memory.put(ids[:, 0] * 0, ids[:, 0] * 0 + 1, hidden[:, 0]),
-    "detach": lambda memory, ids, hidden: memory.detach(),
-    "select": lambda memory, ids, hidden: memory.select(slice(2)),
-    "grow": lambda memory, ids, hidden: memory.grow(20),
-    "expand": lambda memory, ids, hidden: memory.expand(3),
-    "to": lambda memory, ids, hidden: memory.to("cpu", torch.float64),
-    "tensors": lambda memory, ids, hidden: memory.tensors(),
-    "replace": lambda memory, ids, hidden: memory.replace(EntityMemory(3, 2, 5).tensors()),
-}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_no_method_changes_the_memory(method: str) -> None:
+def test_no_method_changes_the_memory() -> None:
     memory, ids, hidden = make_case(0)
     memory = memory.write(ids, hidden.requires_grad_())
     states, before, version = memory.states, memory.states.detach().clone(), memory.states._version
-    METHODS[method](memory, ids, torch.randn(3, 23, 5))
-    assert memory.states is states
-    assert memory.states._version == version
-    assert memory.states.requires_grad
-    assert torch.equal(memory.states, before)
+    some, hidden = ids[:, 0] * 0, torch.randn(3, 23, 5)
+    for method, given in (
+        ("check", [ids]), ("read", [ids]), ("write", [ids, hidden]), ("reset", []), ("grow", [20]),
+        ("write", [ids, hidden, "mean"]), ("reset", [torch.ones(3, 7, dtype=torch.bool)]),
+        ("put", [some, some + 1, hidden[:, 0]]), ("detach", []), ("select", [slice(2)]),
+        ("expand", [3]), ("to", ["cpu", torch.float64]), ("tensors", []),
+        ("replace", [EntityMemory(3, 2, 5).tensors()]),
+    ):  # fmt: skip
+        getattr(memory, method)(*given)
+        assert (memory.states is states, memory.states._version) == (True, version), method
+        assert torch.equal(memory.states, before)
     with pytest.raises(AttributeError):
         memory.states = before  # type: ignore[misc]
 
@@ -151,17 +135,13 @@ def test_no_method_changes_the_memory(method: str) -> None:
 IDS, HIDDEN = torch.zeros(2, 5, dtype=torch.int64), torch.zeros(2, 5, 4)
 BAD: list[tuple[Any, str]] = [
     (lambda m: m.read(IDS + 4), r"entity_ids of shape \[2, 5\] holds ids 4 to 4, expected 0 to 3"),
-    (lambda m: m.write(IDS - 1, HIDDEN), "holds ids -1 to -1"),
     (lambda m: m.read(IDS.int()), r"type torch\.int32, expected an int64"),
     (lambda m: m.read(IDS[:1]), r"entity_ids has shape \[1, 5\], expected \[2, 5\]"),
     (lambda m: m.write(IDS, HIDDEN[..., :3]), r"hidden has shape \[2, 5, 3\], expected \[2, 5"),
     (lambda m: m.write(IDS, HIDDEN, "first"), "expected 'last' or 'mean'"),
-    (lambda m: m.write(IDS, [[0.0]]), r"hidden has shape \[\], expected \[2, 5, 4"),
     (lambda m: m.replace(EntityMemory(1, 3, 4).tensors()), r"\[1, 4, 4\] are no EntityMemory's"),
-    (lambda m: m.replace({"states": torch.ones(2, 0, 4)}), r"states of shape \[2, 0, 4\]"),
     (lambda m: m.replace({"states": torch.zeros(2, 3, 4)}), "row 0 of each document ones"),
     (lambda m: m.reset(torch.tensor([True])), r"torch.bool \[1\], expected bool \[2\] or \[2, 4\]"),
-    (lambda m: m.reset(torch.tensor([5])), r"expected bool \[2\] or \[2, 4\]"),
     (lambda m: EntityMemory(0, 1, 1), "batch_size=0"),
 ]
 

@@ -245,16 +245,6 @@ def test_with_a_gate_of_0_it_is_its_base_to_the_bit() -> None:
             assert torch.equal(*(one.nats(found, targets[:, part]) for one, found in pairs))
 
 
-def test_it_starts_as_its_base_and_with_like_states_scoring_higher() -> None:
-    pointed, plain = tiny_model(KIND), tiny_model("gpt2")
-    own = pointed.module.state_dict()
-    assert all(torch.equal(t, own[name]) for name, t in plain.module.state_dict().items())
-    rate = pointed.pointer.rate
-    query, key = rate * pointed.pointer.query.weight, rate * pointed.pointer.key.weight
-    assert torch.equal(query, key)
-    torch.testing.assert_close(query.T @ query, torch.eye(16), rtol=0, atol=1e-5)
-
-
 @torch.no_grad()
 def test_documents_packed_in_a_row_do_not_see_each_others_entities() -> None:
     """Documents begin within windows and at their start: each as alone."""

@@ -24,7 +24,7 @@ ARRAYS = ("words", "contexts", "word_squares", "context_squares")
 TEXTS = st.lists(st.lists(st.integers(0, 6), max_size=14), max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEXTS, st.integers(1, 16))
 def test_pairs_are_counted_as_by_a_double_loop(texts: list[list[int]], context: int) -> None:
     expected: dict[tuple[int, int], float] = defaultdict(float)

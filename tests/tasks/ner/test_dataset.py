@@ -1,7 +1,5 @@
 """Sentences, tags and vector rows of documents."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -18,9 +16,8 @@ def make_document(
 ) -> Document:
     """A document of ``n`` words with named entities ``spans``."""
     entities = None if spans is None else tuple(NamedEntity(*span) for span in spans)
-    return Document(
-        name, 0, "train", "nw", tuple(f"w{i}" for i in range(n)), starts, named_entities=entities
-    )
+    words = tuple(f"w{i}" for i in range(n))
+    return Document(name, 0, "train", "nw", words, starts, named_entities=entities)
 
 
 def test_tags_rows_and_offsets() -> None:
@@ -42,9 +39,8 @@ def test_tags_rows_and_offsets() -> None:
 
 
 def test_labels_absent_from_train_come_after_the_known_ones() -> None:
-    sentences = build_sentences(
-        [make_document(3, (0,), [(0, 1, "LAW"), (1, 3, "GPE")])], np.arange(3), ("GPE", "ORG")
-    )
+    document = make_document(3, (0,), [(0, 1, "LAW"), (1, 3, "GPE")])
+    sentences = build_sentences([document], np.arange(3), ("GPE", "ORG"))
     assert sentences.unseen_labels == ("LAW",)
     assert sentences.tag_names == ("O", "B-GPE", "I-GPE", "B-ORG", "I-ORG", "B-LAW", "I-LAW")
     assert sentences.tags.tolist() == [5, 1, 2]
@@ -54,12 +50,8 @@ def test_labels_absent_from_train_come_after_the_known_ones() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from("ABC")), max_size=8),
     st.data(),
 )
-def test_spans_come_back_from_the_tags(
-    tokens: list[tuple[int, int, str]], data: st.DataObject
-) -> None:
-    """Any flat spans (gap, length, label), cut at sentence ends by hand, are read back from the
-    tags by the rule of IOB2.
-    """
+def test_spans_come_back_from_the_tags(tokens, data):
+    """Any flat spans, cut at sentence ends by hand, are read back by the rule of IOB2."""
     spans, end = [], 0
     for gap, length, label in tokens:
         spans.append((end + gap, end + gap + length, label))
@@ -68,12 +60,9 @@ def test_spans_come_back_from_the_tags(
     starts = (0, *sorted(data.draw(st.sets(st.integers(1, n), max_size=3)) - {n}))
     sentences = build_sentences([make_document(n, starts, spans)], np.arange(n), ("A", "B", "C"))
     cut = sorted({*starts, n})
-    expected = [
-        (max(s, a), min(e, b), x)
-        for s, e, x in spans
-        for a, b in itertools.pairwise(cut)
-        if max(s, a) < min(e, b)
-    ]
+    parts = list(itertools.pairwise(cut))
+    pieces = [(max(s, a), min(e, b), x) for s, e, x in spans for a, b in parts]
+    expected = [piece for piece in pieces if piece[0] < piece[1]]
     found: list[tuple[int, int, str]] = []
     for position, tag in enumerate(sentences.tags):
         name = sentences.tag_names[tag]

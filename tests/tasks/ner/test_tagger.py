@@ -1,8 +1,4 @@
-"""The tagger against a plain transcription, a packed nn.LSTM, tanh(W h + b), and pytorch-crf; over
-several layers (ELMo) and later vectors (TagLM).
-"""
-
-from __future__ import annotations
+"""The tagger against nn.LSTM, tanh(W h + b) and pytorch-crf; over several layers; later vectors."""
 
 import math
 import warnings
@@ -94,30 +90,23 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
     peer = Peer(tagger)
     emissions = tagger(rows, MASK)
     torch.testing.assert_close(emissions[MASK], peer(rows)[MASK], rtol=1e-5, atol=1e-6)
-    loss, expected = (
-        tagger.loss(rows, tags, MASK),
-        -peer.crf(peer(rows), tags, MASK, reduction="mean"),
-    )
+    loss = tagger.loss(rows, tags, MASK)
+    expected = -peer.crf(peer(rows), tags, MASK, reduction="mean")
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     loss.backward()
     mine = {name: parameter.grad.clone() for name, parameter in tagger.named_parameters()}
     tagger.zero_grad()
     expected.backward()
     for name, gradient in peer.lstm.named_parameters():
-        ours = (
-            f"backward_lstm.{name.removesuffix('_reverse')}"
-            if name.endswith("_reverse")
-            else f"forward_lstm.{name}"
-        )
-        torch.testing.assert_close(mine[ours], gradient.grad, rtol=1e-4, atol=1e-6)
-    for layer in (tagger.emission, tagger.between):
-        for name, weight in layer.named_parameters():
-            ours = mine[f"{'emission' if layer is tagger.emission else 'between'}.{name}"]
-            torch.testing.assert_close(ours, weight.grad, rtol=1e-4, atol=1e-6)
+        half = "backward_lstm" if name.endswith("_reverse") else "forward_lstm"
+        ours = mine[f"{half}.{name.removesuffix('_reverse')}"]
+        torch.testing.assert_close(ours, gradient.grad, rtol=1e-4, atol=1e-6)
+    for part in ("emission", "between"):
+        for name, weight in getattr(tagger, part).named_parameters():
+            torch.testing.assert_close(mine[f"{part}.{name}"], weight.grad, rtol=1e-4, atol=1e-6)
     decoded = tagger.decode(rows, MASK)
-    assert [decoded[i, : int(n)].tolist() for i, n in enumerate(LENGTHS)] == peer.crf.decode(
-        peer(rows), MASK
-    )
+    found = [decoded[i, : int(n)].tolist() for i, n in enumerate(LENGTHS)]
+    assert found == peer.crf.decode(peer(rows), MASK)
 
 
 def test_padding_touches_no_word() -> None:
@@ -129,9 +118,8 @@ def test_padding_touches_no_word() -> None:
 
 def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
     tagger = make_tagger()
-    assert not any(
-        "vectors" in name for name in [*dict(tagger.named_parameters()), *tagger.state_dict()]
-    )
+    names = [*dict(tagger.named_parameters()), *tagger.state_dict()]
+    assert not any("vectors" in name for name in names)
     assert not tagger.vectors.requires_grad
 
 

@@ -1,8 +1,4 @@
-"""Training learns, stops, keeps the best epoch and is deterministic; poor data give defined
-results.
-"""
-
-from __future__ import annotations
+"""Training learns, stops, keeps the best epoch and is deterministic; poor data are defined."""
 
 import itertools
 
@@ -26,9 +22,7 @@ VECTORS = np.random.default_rng(9).normal(size=(30, 12)).astype(np.float32)
 
 
 def make_document(seed: int, sentences: int = 200) -> Document:
-    """Word types 0-4 are names: a run of them is a PERSON after type 5, else a PLACE, so that
-    context decides the label.
-    """
+    """Words 0-4 are names: a run of them is a PERSON after word 5, else a PLACE."""
     generator = np.random.default_rng(seed)
     words: list[int] = []
     starts, entities = [], []
@@ -37,10 +31,8 @@ def make_document(seed: int, sentences: int = 200) -> Document:
         for _ in range(generator.integers(1, 4)):
             title = bool(generator.integers(0, 2))
             words.extend([5] if title else generator.integers(6, 30, generator.integers(1, 4)))
-            length = int(generator.integers(1, 4))
-            entities.append(
-                NamedEntity(len(words), len(words) + length, "PERSON" if title else "PLACE")
-            )
+            start, length = len(words), int(generator.integers(1, 4))
+            entities.append(NamedEntity(start, start + length, "PERSON" if title else "PLACE"))
             words.extend(generator.integers(0, 5, length))
             words.extend(generator.integers(6, 30, generator.integers(1, 3)))
     texts = tuple(map(str, words))
@@ -56,9 +48,7 @@ def make_sentences(
 
 def make_plain(words: int, labels: tuple[str, ...] = ()) -> TaggedSentences:
     """One sentence without named entities."""
-    document = Document(
-        "plain", 0, "train", "", tuple("w" * words), (0,) if words else (), named_entities=()
-    )
+    document = Document("plain", 0, "train", "", ("w",) * words, (0,), named_entities=())
     return build_sentences([document] if words else [], np.arange(words), labels)
 
 
@@ -83,14 +73,10 @@ def test_history_and_learning_rate(trained: training.Training) -> None:
     best = max(row["dev_f1"] for row in trained.history)
     assert trained.history[trained.best_epoch - 1]["dev_f1"] == best
     again = score_spans(make_sentences(2), predict(trained.tagger, make_sentences(2), batch=16))
-    assert again["average"]["micro"].f1 == best, (
-        "the tagger that comes back is the one that scored best"
-    )
+    assert again["average"]["micro"].f1 == best  # the tagger that comes back scored best
 
 
-def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(
-    trained: training.Training,
-) -> None:
+def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(trained):
     torch.manual_seed(77)
     before = torch.random.get_rng_state()
     again = train_tagger(make_sentences(1), make_sentences(2), VECTORS, PARAMS, seed=3)
@@ -113,9 +99,7 @@ def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(
         ([0.0] * 8, 8, 8),
     ],
 )
-def test_early_stopping_keeps_the_best_epoch(
-    monkeypatch: pytest.MonkeyPatch, scripted: list[float], epochs: int, best: int
-) -> None:
+def test_early_stopping_keeps_the_best_epoch(monkeypatch, scripted, epochs, best):
     train, dev = make_sentences(1, 20), make_sentences(2, 5)
     scores = iter(scripted)
     monkeypatch.setattr(training, "span_f1", lambda gold, predicted: next(scores))
@@ -125,9 +109,7 @@ def test_early_stopping_keeps_the_best_epoch(
     monkeypatch.setattr(training, "span_f1", lambda gold, predicted: 0.0)
     shorter = train_tagger(train, dev, VECTORS, PARAMS.model_copy(update={"epochs": best}), seed=1)
     mine, theirs = result.tagger.state_dict(), shorter.tagger.state_dict()
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine), (
-        "the weights are those of the best epoch"
-    )
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
 def test_poor_data_give_defined_results() -> None:
@@ -136,9 +118,8 @@ def test_poor_data_give_defined_results() -> None:
     result = train_tagger(make_sentences(1, 5), empty, VECTORS, short, seed=1)
     assert ([row["dev_f1"] for row in result.history], result.best_epoch) == ([0.0, 0.0], 2)
     assert predict(result.tagger, empty, batch=4).tolist() == []
-    assert (
-        score_spans(empty, predict(result.tagger, empty, batch=4))["average"]["micro"].support == 0
-    )
+    found = score_spans(empty, predict(result.tagger, empty, batch=4))
+    assert found["average"]["micro"].support == 0
     one_word = make_plain(1, ("PERSON", "PLACE"))
     assert predict(result.tagger, one_word, batch=4).shape == (1,)
     nothing = train_tagger(make_plain(1), make_plain(1), VECTORS, short, seed=1)
@@ -156,40 +137,28 @@ def test_predictions_do_not_depend_on_the_batches(trained: training.Training) ->
 
 def test_buckets_hold_each_sentence_once_and_like_lengths() -> None:
     lengths = np.random.default_rng(0).integers(1, 60, 1003)
-    batches = list(bucket(lengths, 32, np.random.default_rng(1)))
+    batches, again, other = (
+        list(bucket(lengths, 32, np.random.default_rng(seed))) for seed in (1, 1, 2)
+    )
     assert sorted(np.concatenate(batches).tolist()) == list(range(1003))
     assert sorted(map(len, batches)) == [1003 % 32] + [32] * (1003 // 32)
     ranges = sorted((lengths[batch].min(), lengths[batch].max()) for batch in batches)
-    assert all(before[1] <= after[0] for before, after in itertools.pairwise(ranges)), (
-        "the buckets don't interleave"
-    )
-    assert [batch.tolist() for batch in bucket(lengths, 32, np.random.default_rng(1))] == [
-        batch.tolist() for batch in batches
-    ]
-    means = [lengths[batch].mean() for batch in batches]
-    assert means != sorted(means), "batches come in random order"
-    sets = [
-        {frozenset(batch.tolist()) for batch in bucket(lengths, 32, np.random.default_rng(seed))}
-        for seed in (1, 2)
-    ]
-    assert len(sets[0] & sets[1]) < len(batches) / 4, "sentences of one length mix anew"
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(ranges))
+    assert [batch.tolist() for batch in batches] == [batch.tolist() for batch in again]
+    one, two = ({frozenset(batch.tolist()) for batch in some} for some in (batches, other))
+    assert len(one & two) < len(batches) / 4  # sentences of one length mix anew
     assert list(bucket(np.zeros(0, np.int64), 4, np.random.default_rng(1))) == []
 
 
-def test_an_epoch_turns_dropout_on_and_returns_the_mean_loss_of_a_sentence(
-    trained: training.Training,
-) -> None:
+def test_an_epoch_turns_dropout_on_and_returns_the_mean_loss_of_a_sentence(trained):
     sentences = make_sentences(7, 7)
     tagger = Tagger(VECTORS, sentences.labels, PARAMS.model_copy(update={"dropout": 0.0}))
     tagger.load_state_dict(trained.tagger.state_dict())
     standing = torch.optim.SGD(tagger.parameters(), lr=0.0)
-    singly = [
-        tagger.loss(*pad(sentences, np.array([number]), torch.device("cpu"))).item()
-        for number in range(7)
-    ]
-    assert train_epoch(
-        tagger, standing, sentences, [np.arange(5), np.arange(5, 7)]
-    ) == pytest.approx(np.mean(singly), rel=1e-5)
+    alone = (pad(sentences, np.array([number]), torch.device("cpu")) for number in range(7))
+    singly = [tagger.loss(*one).item() for one in alone]
+    found = train_epoch(tagger, standing, sentences, [np.arange(5), np.arange(5, 7)])
+    assert found == pytest.approx(np.mean(singly), rel=1e-5)
     assert tagger.training
 
 
