@@ -94,7 +94,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     record = _load_object(path)
-    if not isinstance(record.get("files", {}), dict):
+    if not all(isinstance(record.get(key, {}), dict) for key in ("files", "values")):
         raise ValueError(f"{path}: damaged: delete it and run the step that writes it again")
     place = record.get("place", str(folder))
     if place != str(folder) and not folder.is_absolute():

@@ -219,13 +219,17 @@ class Run:
 
 
 def execute(run: Run) -> None:
-    """Run a step, and write its rows and the record of where they come from."""
+    """Run a step, and write its rows and the record of where they come from. ValueError where what
+    it reads was made with other values.
+    """
     from entity_transformers import provenance
     from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:
         raise ValueError(run.step.missing)
+    plan = Plan(run.params)
+    plan.require_inputs(run.step, run.model, run.seed)
     started = time.time()
     with recorded() as written:
         rows = list(run.step.run(run) or ())
@@ -236,5 +240,6 @@ def execute(run: Run) -> None:
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
-    key = Plan(run.params).digest(run.step, run.model)
-    write_record(run.folder, names, {"place": str(run.folder), "digest": key, **facts})
+    own = {"place": str(run.folder), "digest": plan.digest(run.step, run.model)}
+    values = plan.values_of(run.step, run.model)
+    write_record(run.folder, names, {**own, "values": values, **facts})

@@ -39,11 +39,14 @@ def show_verdicts(study: STUDY) -> None:
     """Print the verdict on each claim of the paper; what a study that is not compared with it has
     found.
     """
+    from entity_transformers.report.build import require_same_values
     from entity_transformers.report.claims import build_claims
     from entity_transformers.report.page import write_headline
     from entity_transformers.report.results import read_results
 
-    results = read_results(*open_results(study))
+    params, folder = open_results(study)
+    require_same_values(params, folder)
+    results = read_results(params, folder)
     claims = build_claims(results)
     lines = [f"  {row[2]:20}  {row[0]}" for row in claims.rows]
     print("\n".join([claims.title, *lines] if lines else write_headline(results)))

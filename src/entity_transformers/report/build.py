@@ -20,7 +20,7 @@ from entity_transformers.report.figures import render_png
 from entity_transformers.report.results import read_results
 from entity_transformers.report.vectors import CLOUDS
 from entity_transformers.step import MANIFEST, ROWS, Run
-from entity_transformers.study.plan import Plan, folder
+from entity_transformers.study.plan import Plan, folder, list_changed
 from entity_transformers.tasks.similarity import across_rows
 
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
@@ -45,7 +45,8 @@ def collect(run: Run) -> None:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
             record = artifacts.read_record(home)
-            record.pop("place", None)  # that of its name
+            for known in ("place", "values"):  # those of its name, and of the whole study
+                record.pop(known, None)
             if step.phase not in ("corpus", "train"):
                 record.pop("files", None)
             records["/".join(filter(None, (step.name, model, str(seed or ""))))] = record
@@ -100,8 +101,7 @@ def build(params: Any, results: Path) -> None:
     there go. ValueError where the study has other values than the results were made with, which
     would be stated as theirs.
     """
-    if other := next(find_other_values(params, results), ""):
-        raise ValueError(f"{other}: put that back, or run the study again")
+    require_same_values(params, results)
     gathered = read_results(params, results)
     sections = page.build_sections(gathered)
     home = results / "figures"
@@ -135,7 +135,8 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
 
 def _read_manifest(results: Path) -> dict[str, Any]:
     manifest = artifacts.read_json(results / MANIFEST)
-    if not all(isinstance(manifest.get(key), dict) for key in ("files", "runs")):
+    known = {"values": {}, **manifest}
+    if not all(isinstance(known.get(key), dict) for key in ("files", "runs", "values")):
         raise ValueError(
             f"{results / MANIFEST}: cut or damaged: bring it back, or run report again"
         )
@@ -155,18 +156,23 @@ def _find_changed(params: Any, results: Path) -> Iterator[str]:
             yield f"{name}: changed after {MANIFEST} was written"
 
 
+def require_same_values(params: Any, results: Path) -> None:
+    """ValueError for what `find_other_values` finds first."""
+    if other := next(find_other_values(params, results), ""):
+        raise ValueError(f"{other}: put that back, or run the study again")
+
+
 def find_other_values(params: Any, results: Path) -> Iterator[str]:
     """A manifest of another study, and values of the study that are not those that the results were
     made with, as far as their manifest has them: older ones have none.
     """
     if not (results / MANIFEST).is_file():
         return
-    manifest, now = artifacts.read_json(results / MANIFEST), Plan(params).list_values()
+    manifest = _read_manifest(results)
     if (study := manifest.get("study", params.name)) != params.name:
         yield f"{results / MANIFEST}: of study {study}, not of {params.name}"
-    for key, made in manifest.get("values", {}).items():
-        if now.get(key) != made:
-            yield f"{key}: {now.get(key)!r} in the study, but {made!r} in {results / MANIFEST}"
+    made = manifest.get("values", {})
+    yield from list_changed(made, Plan(params).list_values(), results / MANIFEST)
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:

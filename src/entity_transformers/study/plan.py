@@ -10,7 +10,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.artifacts import read_json
+from entity_transformers.artifacts import read_json, read_record
 from entity_transformers.digests import file_digest, list_files
 from entity_transformers.kinds import KINDS
 from entity_transformers.step import MANIFEST, RECORD, Step
@@ -119,20 +119,61 @@ class Plan:
         return found
 
     def list_values(self) -> dict[str, Any]:
-        """All values that the runs of the study depend on, by SECTION.KEY; of a model that is
-        trained those of its entry.
+        """All values that the runs of the study depend on (`values_of`)."""
+        return self.values_of(STEPS["report"])
+
+    def values_of(self, step: Step, model: str = "") -> dict[str, Any]:
+        """All values that a run depends on, its own and those of the runs that it reads, by
+        SECTION.KEY: of a model that is trained those of its entry, of another study after its name.
         """
         found: dict[str, Any] = {}
-        for step in (step for step in self.steps if step.phase != "report"):
-            for model in dict(self.runs(step)):
-                values = self.values(step, model)
-                if step.phase == "train":
-                    values = {"models": {model: {**values.pop("lm"), "kind": values.pop("entry")}}}
-                elif step.own is not None:
-                    kind = values[step.name]["models"][model]["kind"]
-                    values["kinds"] = {kind: values.pop("kind")}
-                found |= _flatten(values)
-        return found
+        for plan, read, of, _ in self._above(step, model):
+            about = "" if plan is self else f"{plan.params.name}: "
+            found |= {about + key: value for key, value in plan.values_of(read, of).items()}
+        if step.phase == "report":  # which states its own
+            return found
+        values = self.values(step, model)
+        if step.phase == "train":
+            values = {"models": {model: {**values.pop("lm"), "kind": values.pop("entry")}}}
+        elif step.own is not None:
+            kind = values[step.name]["models"][model]["kind"]
+            values["kinds"] = {kind: values.pop("kind")}
+        return found | dict(_flatten(values))
+
+    def require_inputs(self, step: Step, model: str = "", seed: object = None) -> None:
+        """ValueError where a run that this run reads was not made as the study has it
+        (`require_run`).
+        """
+        for plan, *read in self._above(step, model, seed):
+            plan.require_run(*read)
+
+    def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
+        """ValueError where a run has no record, or one of other values than the study's, as far as
+        it has them: older ones have none.
+        """
+        record = Path(folder(self.params.name, step.name, model, seed), RECORD)
+        again = f"run step {step.name} again (`make study STUDY={self.params.name}` does)"
+        if not record.is_file():
+            raise ValueError(f"{record} is missing: {again}")
+        made = read_record(record.parent).get("values", {})
+        if other := next(list_changed(made, self.values_of(step, model), record), ""):
+            raise ValueError(f"{other}: put that back, or {again}")
+
+    def _above(
+        self, step: Step, model: str = "", seed: object = None
+    ) -> Iterator[tuple[Plan, Step, str, object]]:
+        """The runs that a run reads: the report those of the whole study, others those of the same
+        model and seed, and what they start from in another study.
+        """
+        if step.phase == "report":
+            for one in (one for one in self.steps if one != step):
+                yield from ((self, one, *run) for run in self.runs(one))
+        for name in step.reads:
+            own = (model, seed) if runs_per_model(STEPS[name]) else ("", None)
+            yield self, STEPS[name], *own
+        if origin := self._origin(step, model):
+            other = _open(find_study(origin.study, self.file))
+            yield other, STEPS["lm" if origin.model else "corpus"], origin.model, origin.seed
 
     def code(self, step: Step, model: str = "") -> str:
         """The digest of the code of a run: of the step, and of the kinds of model that it builds or
@@ -164,16 +205,10 @@ class Plan:
         model = (model or "") if runs_per_model(step) else ""
         if (step.name, model) not in self._digests:
             values = self.values(step, model)
-            above = {name: self.digest(STEPS[name], model) for name in step.reads}
-            if origin := self._origin(step, model):
-                other = _open(find_study(origin.study, self.file))
-                read = STEPS["lm" if origin.model else "corpus"]
-                above["origin"] = other.digest(read, origin.model)
-            if step.phase == "report":
-                runs = [
-                    (one, run[0]) for one in self.steps if one != step for run in self.runs(one)
-                ]
-                above = {f"{one.name}/{of}": self.digest(one, of) for one, of in runs}
+            above = {}
+            for plan, read, of, _ in self._above(step, model):
+                name = f"{read.name}/{of}" if step.phase == "report" else read.name
+                above[name if plan is self else "origin"] = plan.digest(read, of)
             files = [file for path in _named_paths(values) for file in list_files(path)]
             parts = {
                 "code": self.code(step, model),
@@ -228,6 +263,13 @@ def _flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield from _flatten(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
+
+
+def list_changed(made: Mapping[str, Any], now: Mapping[str, Any], record: Path) -> Iterator[str]:
+    """A line for each value that ``record`` has been ``made`` with and that is another one now."""
+    for key, value in made.items():
+        if now.get(key) != value:
+            yield f"{key}: {now.get(key)!r} in the study, but {value!r} in {record}"
 
 
 @cache
