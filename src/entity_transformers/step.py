@@ -240,6 +240,6 @@ def execute(run: Run) -> None:
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
-    own = {"place": str(run.folder), "digest": plan.digest(run.step, run.model)}
-    values = plan.values_of(run.step, run.model)
-    write_record(run.folder, names, {**own, "values": values, **facts})
+    key, values = plan.digest(run.step, run.model), plan.values_of(run.step, run.model)
+    made = {"place": str(run.folder), "digest": key, "values": values}
+    write_record(run.folder, names, {**made, **facts})

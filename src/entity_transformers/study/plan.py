@@ -144,8 +144,8 @@ class Plan:
         """ValueError where a run that this run reads was not made as the study has it
         (`require_run`).
         """
-        for plan, *read in self._above(step, model, seed):
-            plan.require_run(*read)
+        for plan, read, of, of_seed in self._above(step, model, seed):
+            plan.require_run(read, of, of_seed)
 
     def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
         """ValueError where a run has no record, or one of other values than the study's, as far as
