@@ -11,11 +11,14 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +30,10 @@ if TYPE_CHECKING:
 
 RECORD = "run.json"
 """The record of a run, in the folder of its files; ``files`` has the sha256 of each."""
-LARGEST, MOST_GROWTH = 100_000_000, 64
-"""Bytes of a JSON file (a tokenizer's of 256,000 tokens has 34 million), and how many times longer
-a tokenizer may make a text.
+LARGEST, MOST_GROWTH, MOST_SECONDS = 100_000_000, 64, 0.1
+"""Bytes of a JSON file (a tokenizer's of 256,000 tokens has 34 million), how many times longer a
+tokenizer may make a text, and seconds of the CPU that one of its patterns may take for 1,024
+characters (those of known tokenizers take 0.001).
 """
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
@@ -289,7 +293,8 @@ _TYPES = {
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """The encoder of a tokenizer.json. ValueError with its name for one that can't be read, is
-    larger than `LARGEST`, or could make a text more than `MOST_GROWTH` times longer.
+    larger than `LARGEST`, could make a text more than `MOST_GROWTH` times longer, or has a pattern
+    that may never end.
     """
     from tokenizers import Tokenizer
 
@@ -298,8 +303,9 @@ def read_tokenizer(path: Path) -> Tokenizer:
         text = _read_bounded(path)
         with panics_told(str(path)):
             found = encode_all(Tokenizer.from_str(text))
-        parts = json.loads(text)
-        growth = max(find_growth(parts[key]) for key in ("normalizer", "pre_tokenizer", "decoder"))
+        whole = json.loads(text)
+        parts = [whole[key] for key in ("normalizer", "pre_tokenizer", "decoder")]
+        growth = max(map(find_growth, parts))
     except OSError:
         raise
     except Exception as error:  # tokenizers raises nothing narrower
@@ -309,7 +315,44 @@ def read_tokenizer(path: Path) -> Tokenizer:
             f"{path}: its replacements make a text up to {growth:.3g} times longer, expected at"
             f" most {MOST_GROWTH}: use another tokenizer"
         )
+    if slow := next(filter(backtracks, list_patterns(parts)), ""):
+        raise ValueError(
+            f"{path}: its pattern {slow[:80]!r} backtracks for too long: use another tokenizer"
+        )
     return found
+
+
+def list_patterns(part: Any) -> Iterator[str]:
+    """The regular expressions of a part of tokenizer.json."""
+    if isinstance(part, dict) and "Regex" in part:
+        yield part["Regex"]
+    elif isinstance(part, dict | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from list_patterns(inner)
+
+
+@cache
+def backtracks(pattern: str) -> bool:
+    """Does a regular expression take more than `MOST_SECONDS` for a text, or panic? It is tried on
+    repeats of every kind of character and of whatever it names itself, which end in what it may
+    need but hardly matches. They grow, so that the first that takes long is the last.
+    """
+    from tokenizers import Regex, pre_tokenizers
+
+    split = pre_tokenizers.Split(Regex(pattern), "isolated").pre_tokenize_str
+    named = re.findall(r"[^\W_]+|[\W_]", pattern[:10_000])
+    for unit in dict.fromkeys(["a", "A", "é", "一", "1", ".", " ", "\n", *named]):
+        for size in (64, 128, 256, 512, 1024):
+            text = (unit * size)[:size] + "\0\n" + "".join(named)
+            started = time.thread_time()
+            try:
+                with panics_told(pattern):
+                    split(text)
+            except ValueError:
+                return True
+            if time.thread_time() - started > MOST_SECONDS:
+                return True
+    return False
 
 
 def find_growth(part: Any) -> float:
