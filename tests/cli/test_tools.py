@@ -175,9 +175,15 @@ def test_a_terminal_of_ascii_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) 
     assert shown.getvalue() == b"Zo? ? 1\n"
 
 
-def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    main(["steps"])  # prints
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_closed_stream_is_one_that_nobody_reads(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with ``>&-`` and ``2>&-``: Python has none, which libraries ask for what it is."""
+    monkeypatch.setattr(sys, stream, None)
+    main(["steps"])
+    with getattr(sys, stream) as file:
+        assert not file.isatty()
 
 
 def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
