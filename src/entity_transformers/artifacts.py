@@ -190,7 +190,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _load_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(_read_bounded(path))
+        value = json.loads(read_bounded(path))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON that can be read ({error})") from error
     if not isinstance(value, dict):
@@ -198,8 +198,12 @@ def _load_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _read_bounded(path: Path) -> str:
-    """UTF-8 text; ValueError for a file of more than `LARGEST` bytes, which is not read."""
+def read_bounded(path: Path) -> str:
+    """UTF-8 text; ValueError for what is no regular file or has more than `LARGEST` bytes, which is
+    not read.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError("not a regular file: put the file itself there")
     if path.stat().st_size > LARGEST:
         raise ValueError(f"more than {LARGEST:,} bytes")
     return path.read_text(encoding="utf-8")
@@ -300,7 +304,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
     check(path)
     try:
-        text = _read_bounded(path)
+        text = read_bounded(path)
         with panics_told(str(path)):
             found = encode_all(Tokenizer.from_str(text))
         whole = json.loads(text)

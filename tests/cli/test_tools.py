@@ -201,6 +201,7 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
         (f"run corpus --study {STUDY} --model gpt2", "runs once per study"),
         ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
         ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
+        ("run lm --set lm.steps=[", "--set lm.steps: not YAML"),
         ("steps report9", "has no section of its own"),
         ("demmo", "did you mean demo?"),
         (f"report {STUDY}", "results/tiny has no results yet"),

@@ -17,6 +17,8 @@ from typing import Any
 
 import yaml
 
+from entity_transformers.artifacts import read_bounded
+
 FILE, STUDIES, PAPER = "params.yaml", "studies", "paper"
 """The file of the paper's study, the folder of the others, and the paper's name beside theirs."""
 PACKAGED = Path(__file__).resolve().parents[1] / FILE
@@ -26,12 +28,24 @@ NAMED = ("models", "kinds", "recall.models", "transfer.variants", "similarity.gr
 """Mappings whose keys a study chooses."""
 
 
+_UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+
+
 class ParamsError(ValueError):
     """A study that can't be used: the message names file, key and value."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which SafeLoader takes the last."""
+    """Refuses a key that is given twice, of which SafeLoader takes the last, and text that cannot
+    be written: half a character, or one that controls.
+    """
+
+    def construct_scalar(self, node: yaml.ScalarNode) -> str:
+        text = str(super().construct_scalar(node))
+        if found := _UNWRITABLE.search(text):
+            where = (None, None, f"{found[0]!r} is no text", node.start_mark)
+            raise yaml.constructor.ConstructorError(*where)
+        return text
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[Any]()
@@ -52,14 +66,14 @@ def read_yaml(text: str) -> Any:
 def read_values(path: Path) -> dict[str, Any]:
     """The sections of one file; ParamsError if it is no YAML mapping."""
     try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
+        values = read_yaml(read_bounded(path))
     except OSError as error:
         raise ParamsError(
             f"{path}: {error.strerror}: name params.yaml or studies/NAME.yaml"
         ) from None
     except UnicodeDecodeError as error:
         raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except yaml.YAMLError as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ParamsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: holds no sections: copy one of the others")
