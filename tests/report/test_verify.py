@@ -1,5 +1,6 @@
 """verify: what is wrong with a study's results is found and named, whatever it is."""
 
+import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -107,6 +108,20 @@ def test_no_report_states_values_that_were_not_used(
     monkeypatch.chdir(move_into_place(results))
     with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study"):
         show_verdicts(ROOT / f"studies/{STUDY}.yaml")
+
+
+@pytest.mark.parametrize("number", ["1e308", "-1", "0"])
+def test_numbers_that_nothing_can_be_made_of_are_one_line(number: str, results: Path) -> None:
+    """With digests that fit them: what arithmetic says of them names the results."""
+    header, *rows = csv.reader((results / "measures.csv").read_text().splitlines())
+    for row in rows:
+        row[header.index("value")] = number
+    lines = (",".join(row) + "\n" for row in (header, *rows))
+    (results / "measures.csv").write_text("".join(lines))
+    amend(results, files=list_digests(results, COMMITTED))
+    with pytest.raises(ValueError, match=str(results)) as told:
+        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
+    assert str(told.value) in find(results)
 
 
 def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,9 @@ def build(params: Any, results: Path) -> None:
     would be stated as theirs.
     """
     require_same_values(params, results)
-    gathered = read_results(params, results)
-    sections = page.build_sections(gathered)
+    with damage_named(results):
+        gathered = read_results(params, results)
+        sections = page.build_sections(gathered)
     home = results / "figures"
     home.mkdir(parents=True, exist_ok=True)
     images = {
@@ -126,11 +128,24 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
     """
     for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
-            yield from find(params, results)
-        except (ValueError, OSError) as error:
-            yield str(error) if str(results) in str(error) else f"{results}: {error}"
-        except (LookupError, TypeError, AttributeError) as error:
-            yield f"{results}: damaged ({type(error).__name__}: {error})"
+            with damage_named(results):
+                yield from find(params, results)
+        except ValueError as error:
+            yield str(error)
+
+
+@contextmanager
+def damage_named(results: Path) -> Iterator[None]:
+    """Whatever numbers or a manifest that were edited lead to inside is a ValueError that names the
+    results.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        about = "" if str(results) in str(error) else f"{results}: "
+        raise ValueError(f"{about}{error}") from error
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"{results}: damaged ({type(error).__name__}: {error})") from error
 
 
 def _read_manifest(results: Path) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
     be written: half a character, or one that controls.
     """
 
-    def construct_scalar(self, node: yaml.ScalarNode) -> str:
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
         text = str(super().construct_scalar(node))
         if found := _UNWRITABLE.search(text):
             where = (None, None, f"{found[0]!r} is no text", node.start_mark)
