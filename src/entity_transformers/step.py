@@ -229,7 +229,8 @@ def execute(run: Run) -> None:
     if run.step.missing:
         raise ValueError(run.step.missing)
     plan = Plan(run.params)
-    plan.require_inputs(run.step, run.model, run.seed)
+    for other, read, model, seed in plan.above(run.step, run.model, run.seed):
+        other.require_run(read, model, seed)
     started = time.time()
     with recorded() as written:
         rows = list(run.step.run(run) or ())

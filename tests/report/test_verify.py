@@ -12,7 +12,7 @@ from entity_transformers.artifacts import list_digests, write_json
 from entity_transformers.cli.report import open_results, show_verdicts
 from entity_transformers.report.build import COMMITTED, build, find_wrong
 from entity_transformers.step import MANIFEST
-from entity_transformers.study.params import load
+from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def amend(results: Path, **changes: object) -> None:
 
 def note_values(results: Path, **others: object) -> None:
     """The values of the study, as new manifests have them."""
-    known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).list_values()
+    known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).values_of(STEPS["report"])
     amend(results, values=known | others)
 
 

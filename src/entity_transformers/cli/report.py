@@ -6,22 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.cli.flags import STUDY
-from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import load
 
 
 def open_results(study: Path) -> tuple[Any, Path]:
-    """A study's values and the folder of its results; ValueError where it has none yet."""
+    """A study's values and the folder of its results; ValueError where it has none."""
     params = load(study)
     results = Path("results") / params.name
     if not (results / "measures.csv").is_file():
-        if (results / MANIFEST).exists():
-            raise ValueError(
-                f"{results / 'measures.csv'} is missing, or no file, but {MANIFEST} is there: bring"
-                " it back, or run the study again"
-            )
         raise ValueError(
-            f"{results} has no results yet: `make study STUDY={params.name}` makes them"
+            f"{results}/measures.csv is missing: `make study STUDY={params.name}` makes it"
         )
     return params, results
 

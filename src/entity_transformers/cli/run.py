@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from yaml import YAMLError
-
 from entity_transformers.cli.flags import Flag, describe_section
 from entity_transformers.kinds import KINDS, LmParams
 from entity_transformers.step import Run, execute
@@ -50,10 +48,7 @@ def _read_overrides(texts: tuple[str, ...]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals or "." not in key:
             raise ValueError(f"--set {text}: expected SECTION.KEY=VALUE, as in lm.steps=100")
-        try:
-            found[key] = read_yaml(value)
-        except YAMLError as error:
-            raise ValueError(f"--set {key}: not YAML: {' '.join(str(error).split())}") from None
+        found[key] = read_yaml(value)
     return found
 
 

@@ -21,6 +21,7 @@ from entity_transformers.report.figures import render_png
 from entity_transformers.report.results import read_results
 from entity_transformers.report.vectors import CLOUDS
 from entity_transformers.step import MANIFEST, ROWS, Run
+from entity_transformers.study.params import STEPS
 from entity_transformers.study.plan import Plan, folder, list_changed
 from entity_transformers.tasks.similarity import across_rows
 
@@ -69,7 +70,9 @@ def collect(run: Run) -> None:
     artifacts.write_text(output / "pictures.json", json.dumps(shown, **how) + "\n")
     manifest = make_manifest(records, artifacts.list_digests(output, COMMITTED))
     about = {"study": run.params.name, "digest": plan.digest(run.step)}
-    artifacts.write_json(output / MANIFEST, {**about, "values": plan.list_values(), **manifest})
+    artifacts.write_json(
+        output / MANIFEST, {**about, "values": plan.values_of(run.step), **manifest}
+    )
 
 
 def make_manifest(
@@ -187,7 +190,7 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
     if (study := manifest.get("study", params.name)) != params.name:
         yield f"{results / MANIFEST}: of study {study}, not of {params.name}"
     made = manifest.get("values", {})
-    yield from list_changed(made, Plan(params).list_values(), results / MANIFEST)
+    yield from list_changed(made, Plan(params).values_of(STEPS["report"]), results / MANIFEST)
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:

@@ -118,19 +118,16 @@ class Plan:
             found["kind"] = known["kinds"].get(own["kind"])
         return found
 
-    def list_values(self) -> dict[str, Any]:
-        """All values that the runs of the study depend on (`values_of`)."""
-        return self.values_of(STEPS["report"])
-
     def values_of(self, step: Step, model: str = "") -> dict[str, Any]:
-        """All values that a run depends on, its own and those of the runs that it reads, by
+        """All values that a run depends on, those of the runs that it reads included, by
         SECTION.KEY: of a model that is trained those of its entry, of another study after its name.
+        For the report those of all runs, and not its own.
         """
         found: dict[str, Any] = {}
-        for plan, read, of, _ in self._above(step, model):
+        for plan, read, of, _ in self.above(step, model):
             about = "" if plan is self else f"{plan.params.name}: "
             found |= {about + key: value for key, value in plan.values_of(read, of).items()}
-        if step.phase == "report":  # which states its own
+        if step.phase == "report":
             return found
         values = self.values(step, model)
         if step.phase == "train":
@@ -139,13 +136,6 @@ class Plan:
             kind = values[step.name]["models"][model]["kind"]
             values["kinds"] = {kind: values.pop("kind")}
         return found | dict(_flatten(values))
-
-    def require_inputs(self, step: Step, model: str = "", seed: object = None) -> None:
-        """ValueError where a run that this run reads was not made as the study has it
-        (`require_run`).
-        """
-        for plan, read, of, of_seed in self._above(step, model, seed):
-            plan.require_run(read, of, of_seed)
 
     def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
         """ValueError where a run has no record, or one of other values than the study's, as far as
@@ -159,7 +149,7 @@ class Plan:
         if other := next(list_changed(made, self.values_of(step, model), record), ""):
             raise ValueError(f"{other}: put that back, or {again}")
 
-    def _above(
+    def above(
         self, step: Step, model: str = "", seed: object = None
     ) -> Iterator[tuple[Plan, Step, str, object]]:
         """The runs that a run reads: the report those of the whole study, others those of the same
@@ -206,7 +196,7 @@ class Plan:
         if (step.name, model) not in self._digests:
             values = self.values(step, model)
             above = {}
-            for plan, read, of, _ in self._above(step, model):
+            for plan, read, of, _ in self.above(step, model):
                 name = f"{read.name}/{of}" if step.phase == "report" else read.name
                 above[name if plan is self else "origin"] = plan.digest(read, of)
             files = [file for path in _named_paths(values) for file in list_files(path)]

@@ -10,6 +10,7 @@ what differs from params.yaml, or from another study that it names as its ``base
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,24 +29,12 @@ NAMED = ("models", "kinds", "recall.models", "transfer.variants", "similarity.gr
 """Mappings whose keys a study chooses."""
 
 
-_UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-
-
 class ParamsError(ValueError):
     """A study that can't be used: the message names file, key and value."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which SafeLoader takes the last, and text that cannot
-    be written: half a character, or one that controls.
-    """
-
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
-        text = str(super().construct_scalar(node))
-        if found := _UNWRITABLE.search(text):
-            where = (None, None, f"{found[0]!r} is no text", node.start_mark)
-            raise yaml.constructor.ConstructorError(*where)
-        return text
+    """Refuses a key that is given twice, of which SafeLoader takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[Any]()
@@ -59,8 +48,15 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a text in YAML 1.1; anything wrong with it raises yaml.YAMLError."""
-    return yaml.load(text, _Loader)
+    """The value of a text in YAML 1.1; ValueError for anything wrong with it, and for half a
+    character, which no file can hold.
+    """
+    try:
+        value = yaml.load(text, _Loader)
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ValueError(f"not YAML: {' '.join(str(error).split())}") from None
+    return value
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -73,8 +69,8 @@ def read_values(path: Path) -> dict[str, Any]:
         ) from None
     except UnicodeDecodeError as error:
         raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ParamsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ParamsError(f"{path}: {error}") from None
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: holds no sections: copy one of the others")
     return values
