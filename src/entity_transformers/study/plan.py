@@ -13,9 +13,9 @@ from typing import Any
 from entity_transformers.artifacts import read_json, read_record
 from entity_transformers.digests import file_digest, list_files
 from entity_transformers.kinds import KINDS
-from entity_transformers.step import MANIFEST, RECORD, Step
+from entity_transformers.step import MANIFEST, MODEL, RECORD, Step
 from entity_transformers.study.code import digest_modules
-from entity_transformers.study.origin import HUB, PIP, STUDY, Origin, read_origin
+from entity_transformers.study.origin import HUB, PIP, STUDY, read_origin
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import find_study
 
@@ -80,25 +80,16 @@ class Plan:
         """The files that a run reads: of other steps of the study, of other studies, and what a
         kind's trainer wants of the corpus.
         """
-        files = [
-            f"{folder(self.params.name, name, model, seed)}/{file}"
-            for name, names in step.reads.items()
-            for file in (*names, RECORD)
-        ]
+        files = []
+        for plan, read, *run in self.above(step, model, seed):
+            encoder = ("tokenizer.json",)
+            names = step.reads[read.name] if plan is self else MODEL if run[0] else encoder
+            home = folder(plan.params.name, read.name, *run)
+            files += [f"{home}/{file}" for file in (*names, RECORD)]
         if step.phase == "train":
             corpus = folder(self.params.name, "corpus")
             files += [f"{corpus}/{file}" for file in self.params.model(model).kind.reads]
-        if origin := self._origin(step, model):
-            files += origin.files
         return list(dict.fromkeys(files))
-
-    def _origin(self, step: Step, model: str) -> Origin | None:
-        """What a run starts from in another study: its encoder, or the weights of a model."""
-        if step.name == "corpus":
-            return read_origin(self.params.tokenizer.path)
-        if step.phase == "train":
-            return read_origin(self.params.model(model).initial_weights)
-        return None
 
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
         """The values of the study that a run depends on: of the keys that its step names, and of a
@@ -161,7 +152,10 @@ class Plan:
         for name in step.reads:
             own = (model, seed) if runs_per_model(STEPS[name]) else ("", None)
             yield self, STEPS[name], *own
-        if origin := self._origin(step, model):
+        value = self.params.tokenizer.path if step.name == "corpus" else None
+        if step.phase == "train":
+            value = self.params.model(model).initial_weights
+        if origin := read_origin(value):
             other = _open(find_study(origin.study, self.file))
             yield other, STEPS["lm" if origin.model else "corpus"], origin.model, origin.seed
 
@@ -228,9 +222,9 @@ class Plan:
                     found = True
                     yield str(record)
         runs = [(step, model) for step in self.steps for model, _ in self.runs(step)]
-        origins = filter(None, (self._origin(*run) for run in runs))
-        for study in sorted({origin.study for origin in origins}):
-            yield from _open(find_study(study, self.file)).stale("corpus", "train")
+        read = {plan for run in runs for plan, *_ in self.above(*run)}
+        for plan in sorted(read - {self}, key=lambda plan: str(plan.params.name)):
+            yield from plan.stale("corpus", "train")
 
     def missing_library(self) -> str:
         """What to install before what has still to be made, in a line; "" for nothing."""
