@@ -199,9 +199,7 @@ def _load_object(path: Path) -> dict[str, Any]:
 
 
 def read_bounded(path: Path) -> str:
-    """UTF-8 text; ValueError for what is no regular file or has more than `LARGEST` bytes, which is
-    not read.
-    """
+    """UTF-8 text; ValueError, unread, of no regular file or of more than `LARGEST` bytes."""
     if path.exists() and not path.is_file():
         raise ValueError("not a regular file: put the file itself there")
     if path.stat().st_size > LARGEST:

@@ -22,13 +22,7 @@ from entity_transformers.encode.document import DocumentReader
 from entity_transformers.models.weights import SMOLLM2, can_read
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.study.processor import has_bfloat16
-from entity_transformers.tasks.demo import (
-    Word,
-    list_names,
-    list_words,
-    read_entities,
-    read_names,
-)
+from entity_transformers.tasks.demo import Word, list_names, list_words, read_entities, read_names
 from entity_transformers.tasks.remember import Way
 
 SAMPLE = "data/sample/models/gpt2e/1"

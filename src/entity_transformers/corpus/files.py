@@ -252,10 +252,7 @@ def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LO
 
 
 def check_text(
-    text: str,
-    where: str,
-    longest: float = LONGEST_LINE,
-    refused: re.Pattern[str] = _REFUSED,
+    text: str, where: str, longest: float = LONGEST_LINE, refused: re.Pattern[str] = _REFUSED
 ) -> None:
     """CorpusError at the place ``where`` for what no corpus file may hold: bytes that are not
     UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.

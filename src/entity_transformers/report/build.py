@@ -69,10 +69,9 @@ def collect(run: Run) -> None:
     how: Any = {"ensure_ascii": False, "separators": (",", ":"), "sort_keys": True}
     artifacts.write_text(output / "pictures.json", json.dumps(shown, **how) + "\n")
     manifest = make_manifest(records, artifacts.list_digests(output, COMMITTED))
-    about = {"study": run.params.name, "digest": plan.digest(run.step)}
-    artifacts.write_json(
-        output / MANIFEST, {**about, "values": plan.values_of(run.step), **manifest}
-    )
+    own = {"study": run.params.name, "digest": plan.digest(run.step)}
+    values = plan.values_of(run.step)
+    artifacts.write_json(output / MANIFEST, {**own, "values": values, **manifest})
 
 
 def make_manifest(

@@ -17,16 +17,7 @@ from pathlib import Path
 from entity_transformers.study.sections import Section
 
 PACKAGE = Path(__file__).resolve().parents[1]
-OUTSIDE = (
-    "cli",
-    "digests",
-    "kinds",
-    "logs",
-    "provenance",
-    "report",
-    "step",
-    "study",
-)
+OUTSIDE = ("cli", "digests", "kinds", "logs", "provenance", "report", "step", "study")
 """Modules and packages that decide no number: they select, log, record and show. The values of
 params.yaml are compared themselves."""
 SHOWN = ("tables", "figures")

@@ -15,13 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from entity_transformers.corpus.document import (
-    CorpusError,
-    Document,
-    Mention,
-    Split,
-    reading_order,
-)
+from entity_transformers.corpus.document import CorpusError, Document, Mention, Split, reading_order
 from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import find_chain, join
@@ -136,9 +130,4 @@ def recognise(path: Path) -> Match | None:
     return None
 
 
-READER = Reader(
-    name="brat",
-    read=read,
-    recognise=recognise,
-    patterns=("*.ann", "*.txt"),
-)
+READER = Reader(name="brat", read=read, recognise=recognise, patterns=("*.ann", "*.txt"))
