@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from tokenizers import Tokenizer, models
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from entity_transformers import artifacts
 from entity_transformers.artifacts import (
@@ -186,13 +186,44 @@ def test_a_tokenizer_that_makes_a_text_many_times_longer_is_refused(how, tmp_pat
     assert read_tokenizer(save_tokenizer(tmp_path, most)).get_vocab_size() == 2
 
 
-def test_a_pattern_without_an_end_is_one_error(tmp_path: Path) -> None:
-    """What tokenizers' Rust panics at is no Exception."""
-    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}
-    found = read_tokenizer(save_tokenizer(tmp_path, {"pre_tokenizer": pattern | {"invert": False}}))
+def test_a_panic_over_a_text_is_one_error(tmp_path: Path) -> None:
+    """What tokenizers' Rust panics at is no Exception; of a tokenizer that was given, not read."""
+    found = read_tokenizer(save_tokenizer(tmp_path, {}))
+    found.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
     with pytest.raises(ValueError, match=r"text: can't be encoded .*retry-limit"):
         TextEncoder(found).encode(["a" * 40 + "!"])
     assert TextEncoder(found).encode(["a"])[0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a|a|ab?)*c", "(a+)+$", "a*a*c", r"\s*\s*\s*z", "(.*)*c", "(abc|abc|abcd?)*e", r"^(\d+)+$",
+     "(é|é)+!", r"(a*)*\1z"],
+)  # fmt: skip
+@pytest.mark.parametrize("part", ["normalizer", "decoder"])
+def test_a_pattern_that_may_never_end_is_refused(pattern: str, part: str, tmp_path: Path) -> None:
+    """Exponential ones, and those whose time grows with the cube of a text's length."""
+    path = save_tokenizer(tmp_path, _replace(part, [{"String": "a"}, {"Regex": pattern}], ""))
+    with pytest.raises(ValueError, match=r"tokenizer\.json: its pattern .* backtracks") as told:
+        read_tokenizer(path)
+    assert repr(pattern) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t)?",
+        r" ?[^(\s|[.,!?…。，、।۔،])]+",
+        r"\d{1,3}(?=(?:\d{3})*\b)",
+    ],
+    ids=["Llama 3", "GPT-4o", "BLOOM", "digits from the right"],
+)
+def test_patterns_of_known_tokenizers_are_read(pattern: str, tmp_path: Path) -> None:
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+    path = save_tokenizer(tmp_path, {"pre_tokenizer": split | {"invert": False}})
+    assert read_tokenizer(path).get_vocab_size() == 2
 
 
 @pytest.mark.parametrize("read", [read_json, read_tokenizer])

@@ -11,12 +11,15 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,9 +31,10 @@ if TYPE_CHECKING:
 
 RECORD = "run.json"
 """The record of a run, in the folder of its files; ``files`` has the sha256 of each."""
-LARGEST, MOST_GROWTH = 100_000_000, 64
-"""Bytes of a JSON file (a tokenizer's of 256,000 tokens has 34 million), and how many times longer
-a tokenizer may make a text.
+LARGEST, MOST_GROWTH, MOST_SECONDS = 100_000_000, 64, 0.1
+"""Bytes of a JSON file (a tokenizer's of 256,000 tokens has 34 million), how many times longer a
+tokenizer may make a text, and seconds of the CPU that one of its patterns may take for 1,024
+characters (those of known tokenizers take 0.001).
 """
 TYPES = {"int64": "I64", "int32": "I32", "float16": "F16", "uint16": "U16", "uint8": "U8"}
 """safetensors' names of the types that can be written, in the order that it gives them."""
@@ -97,7 +101,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     record = _load_object(path)
-    if not isinstance(record.get("files", {}), dict):
+    if not all(isinstance(record.get(key, {}), dict) for key in ("files", "values")):
         raise ValueError(f"{path}: damaged: delete it and run the step that writes it again")
     place = record.get("place", str(folder))
     if place != str(folder) and not folder.is_absolute():
@@ -179,7 +183,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _load_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(_read_bounded(path))
+        value = json.loads(read_bounded(path))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON that can be read ({error})") from error
     if not isinstance(value, dict):
@@ -187,8 +191,10 @@ def _load_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _read_bounded(path: Path) -> str:
-    """UTF-8 text; ValueError for a file of more than `LARGEST` bytes, which is not read."""
+def read_bounded(path: Path) -> str:
+    """UTF-8 text; ValueError, unread, of no regular file or of more than `LARGEST` bytes."""
+    if path.exists() and not path.is_file():
+        raise ValueError("not a regular file: put the file itself there")
     if path.stat().st_size > LARGEST:
         raise ValueError(f"more than {LARGEST:,} bytes")
     return path.read_text(encoding="utf-8")
@@ -346,16 +352,18 @@ _TYPES = {
 
 def read_tokenizer(path: Path) -> Tokenizer:
     """The encoder of a tokenizer.json. ValueError with its name for one that can't be read, is
-    larger than `LARGEST`, or could make a text more than `MOST_GROWTH` times longer.
+    larger than `LARGEST`, could make a text more than `MOST_GROWTH` times longer, or has a pattern
+    that may never end.
     """
     from tokenizers import Tokenizer
 
     check(path)
     try:
-        text = _read_bounded(path)
+        text = read_bounded(path)
         with panics_told(str(path)):
             found = encode_all(Tokenizer.from_str(text))
-        parts = json.loads(text)
+        patterns = list[str]()
+        parts = json.loads(text, object_hook=partial(_note_pattern, patterns))
         growth = max(find_growth(parts[key]) for key in ("normalizer", "pre_tokenizer", "decoder"))
     except OSError:
         raise
@@ -366,7 +374,39 @@ def read_tokenizer(path: Path) -> Tokenizer:
             f"{path}: its replacements make a text up to {growth:.3g} times longer, expected at"
             f" most {MOST_GROWTH}: use another tokenizer"
         )
+    if slow := next(filter(backtracks, patterns), ""):
+        raise ValueError(
+            f"{path}: its pattern {slow[:80]!r} backtracks for too long: use another tokenizer"
+        )
     return found
+
+
+def _note_pattern(patterns: list[str], part: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(part.get("Regex"), str):  # in a vocabulary it is a token with its number
+        patterns.append(part["Regex"])
+    return part
+
+
+@cache
+def backtracks(pattern: str) -> bool:
+    """Does a regular expression take more than `MOST_SECONDS` for a text, or panic? It is tried on
+    repeats of every kind of character and of whatever it names itself, which end in what it may
+    need but hardly matches. They grow, so that the first that takes long is the last.
+    """
+    from tokenizers import Regex, pre_tokenizers
+
+    split = pre_tokenizers.Split(Regex(pattern), "isolated").pre_tokenize_str
+    named = re.findall(r"[^\W_]+|[\W_]", pattern[:10_000])
+    for unit in dict.fromkeys(["a", "A", "é", "一", "1", ".", " ", "\n", *named]):
+        for size in (64, 128, 256, 512, 1024):
+            text = (unit * size)[:size] + "\0\n" + "".join(named)
+            started = time.thread_time()
+            with suppress(ValueError), panics_told(pattern):
+                split(text)
+                if time.thread_time() - started < MOST_SECONDS:
+                    continue
+            return True
+    return False
 
 
 def find_growth(part: Any) -> float:

@@ -219,13 +219,18 @@ class Run:
 
 
 def execute(run: Run) -> None:
-    """Run a step, and write its rows and the record of where they come from."""
+    """Run a step, and write its rows and the record of where they come from. ValueError where what
+    it reads was made with other values.
+    """
     from entity_transformers import provenance
     from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:
         raise ValueError(run.step.missing)
+    plan = Plan(run.params)
+    for other, read, model, seed in plan.above(run.step, run.model, run.seed):
+        other.require_run(read, model, seed)
     started = time.time()
     with recorded() as written:
         rows = list(run.step.run(run) or ())
@@ -236,5 +241,6 @@ def execute(run: Run) -> None:
     home = run.folder.absolute()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
-    key = Plan(run.params).digest(run.step, run.model)
-    write_record(run.folder, names, {"place": str(run.folder), "digest": key, **facts})
+    key, values = plan.digest(run.step, run.model), plan.values_of(run.step, run.model)
+    made = {"place": str(run.folder), "digest": key, "values": values}
+    write_record(run.folder, names, {**made, **facts})

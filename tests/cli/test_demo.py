@@ -1,6 +1,7 @@
 """demo: what it prints is what the reader found, in colours only where they are wanted."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,15 @@ def read_table(lines: list[str]) -> list[tuple[str, ...]]:
     """Word, entity, nats by way, and change of each row."""
     found = (re.match(r"(\S+) +(\d*)((?: +[\d.]+){2,3}) +([+-][\d.]+)   '", line) for line in lines)
     return [(row[1], row[2], *row[3].split(), row[4]) for row in found if row]
+
+
+def test_a_closed_standard_output_is_no_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which demo asks whether it is a terminal."""
+    monkeypatch.setattr(sys, "stdout", None)
+    main(["demo", EXAMPLE, "--model", str(folder)])
+    sys.stdout.close()
 
 
 def test_words_losses_and_names_are_those_of_the_reader(folder, capsys):

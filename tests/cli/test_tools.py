@@ -17,7 +17,7 @@ from entity_transformers import cli
 from entity_transformers.artifacts import check
 from entity_transformers.cli import main
 from entity_transformers.study.params import load
-from entity_transformers.study.plan import Plan
+from entity_transformers.study.plan import Plan, _open
 
 STUDY = "studies/tiny.yaml"
 MODEL = Path("data/tiny/models/gpt2e/1")
@@ -75,6 +75,71 @@ def test_the_right_files_in_the_wrong_place_are_refused_and_made_again() -> None
         shutil.rmtree(other)
 
 
+OTHER_VALUES = [
+    ("steps: 6", "steps: 7", "models.gpt2e.steps", MODEL),
+    ("sample_words: 6000", "sample_words: 7000", "corpus.sample_words", "data/tiny/text/corpus"),
+    ("stride: 32", "stride: 16", "perplexity.stride", "data/tiny/scores/perplexity/gpt2e/1"),
+]
+"""What stands in the study, what is put there, its key, and the run that was made with it."""
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("run lm --study {} --model gpt2 --seed 1", [1]),
+        ("run perplexity --study {} --model gpt2e --seed 1", [0, 1]),
+        ("run report --study {}", [1]),
+        ("export-model {} gpt2e --output x", [0, 2]),
+    ],
+)
+def test_what_was_made_with_other_values_is_not_read(
+    capsys: pytest.CaptureFixture[str], line: str, changed: list[int]
+) -> None:
+    study = Path(STUDY)
+    whole = study.read_text()
+    for before, now, key, made in (OTHER_VALUES[number] for number in changed):
+        study.write_text(whole.replace(before, now))
+        try:
+            told = fail(capsys, *line.format(STUDY).split())
+        finally:
+            study.write_text(whole)
+        old, new = before.split()[1], now.split()[1]
+        assert f"{key}: {new} in the study, but {old} in {made}/run.json: " in told
+        assert len(told.splitlines()) == 1
+
+
+def test_what_another_study_made_with_other_values_is_not_started_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Neither its encoder nor its weights."""
+    study, other = Path(STUDY), Path("studies/other.yaml")
+    other.write_text(
+        "base: tiny\ntokenizer: {kind: study, path: 'study:tiny'}\n"
+        "models: {gpt2e: {initial_weights: 'study:tiny/gpt2e/1'}}\n"
+    )
+    lines = ["run corpus --study other", "run lm --study other --model gpt2e --seed 1"]
+    whole = study.read_text()
+    try:
+        study.write_text(whole.replace("vocabulary: 400", "vocabulary: 410"))
+        told = fail(capsys, *lines[0].split())
+        assert "tokenizer.vocabulary: 410 in the study, but 400 in data/tiny/text/corpus/" in told
+        _open.cache_clear()
+        study.write_text(whole)
+        main(lines[0].split())
+        study.write_text(whole.replace("warmup_steps: 1", "warmup_steps: 2"))
+        _open.cache_clear()
+        told = fail(capsys, *lines[1].split())
+        assert "models.gpt2e.warmup_steps: 2 in the study, but 1 in data/tiny/models/gpt2e/" in told
+    finally:
+        study.write_text(whole)
+        _open.cache_clear()
+
+
+def test_a_run_without_a_record_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
+    told = fail(capsys, *f"run perplexity --study {STUDY} --model gpt2 --seed 1".split())
+    assert "data/tiny/models/gpt2/1/run.json is missing: run step lm" in told
+
+
 def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
     main(["export-model", "tiny", "gpt2e"])  # of a study's name, to a folder of the two
     card = Path("exported/tiny/gpt2e/README.md").read_text()
@@ -108,9 +173,15 @@ def test_a_terminal_of_ascii_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) 
     assert shown.getvalue() == b"Zo? ? 1\n"
 
 
-def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    main(["steps"])  # prints
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_closed_stream_is_one_that_nobody_reads(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with ``>&-`` and ``2>&-``: Python has none, which libraries ask for what it is."""
+    monkeypatch.setattr(sys, stream, None)
+    main(["steps"])
+    with getattr(sys, stream) as file:
+        assert not file.isatty()
 
 
 def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,8 +199,10 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
         (f"run corpus --study {STUDY} --model gpt2", "runs once per study"),
         ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
         ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
+        ("run lm --set lm.steps=[", "not YAML: while parsing a flow"),
         ("demmo", "did you mean demo?"),
-        (f"report {STUDY}", "results/tiny has no results yet"),
+        (f"report {STUDY}", "results/tiny/measures.csv is missing"),
+        (f"verify {STUDY}", "results/tiny/measures.csv is missing"),
         ("verify tinier", "no study 'tinier'"),
         (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/1: not trained yet"),
         (f"export-model {STUDY} gpt3 --output x", "model 'gpt3', expected one of"),

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import random
 import re
 import stat
@@ -30,7 +31,7 @@ from entity_transformers.corpus.files import (
     open_lines,
     unpacked,
 )
-from entity_transformers.corpus.readers import read_corpus
+from entity_transformers.corpus.readers import detect_format, read_corpus
 
 
 @settings(max_examples=100)
@@ -55,6 +56,14 @@ def test_a_line_without_an_end_is_not_held_in_memory(tmp_path: Path, name: str) 
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.conllu"])
+def test_a_pipe_is_not_read(tmp_path: Path, name: str) -> None:
+    """It may never end, and readers read twice."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(CorpusError, match=rf"{name}: a pipe or a device, expected a file"):
+        detect_format(tmp_path / name)
 
 
 def pack(path: Path, members: dict[str, bytes], kind: str = "gz") -> Path:

@@ -95,12 +95,15 @@ LINES = [
     ("<!doctype html>\n", r"line 1: a web page"),
     ('{"name": "n", "words": ["a"], "part": ' + "9" * 5000 + "}\n", r"line 1: not JSON"),
     ("[" * 100_000 + "\n", r"line 1"),
+    ('{"name": "n", "words": ["a"], "words": ["b"]}\n', r"line 1: not JSON \(.* given twice"),
     ("", r"f: no document in this file"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), LINES, ids=["key", "list", "cut", "html", "digits", "depth", "empty"]
+    ("line", "message"),
+    LINES,
+    ids=["key", "list", "cut", "html", "digits", "depth", "twice", "empty"],
 )
 def test_a_bad_line_is_named_or_left_out(line: str, message: str) -> None:
     lines = [line] if line else []

@@ -20,6 +20,7 @@ from entity_transformers.report.page import (
     write_readme,
 )
 from entity_transformers.report.perplexity import draw_differences
+from entity_transformers.report.pictures import Cloud
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 from entity_transformers.study.params import load
@@ -130,6 +131,10 @@ def test_other_shapes_draw_what_they_are_given() -> None:
     assert drawn.axes[0].patches[0].get_xy() == (0.5, 1.5)
     assert figures.draw_grids([figures.Grid("b", np.array([[np.nan]]))], 40) is None
     assert figures.number_names(("I", "Bo", "I")) == ["I (1)", "Bo", "I (2)"]
+    places = dict.fromkeys(("PCA", "t-SNE"), ((0.0, 1.0), (1.0, 0.0)))
+    cloud = Cloud(("$\\frac{1$", "Bo"), (0, 1), ("gpt2",), (0, 0), places)
+    drawn = figures.draw_cloud(cloud, ["GPT2"])
+    assert figures.render_png(drawn)  # of a name that would be half a formula
     line = figures.Line("a", "red", [1, 2], [3, 4], [2, 3], [4, 5])
     assert figures.draw_lines([figures.Panel([line], log=True)]) is not None
     assert figures.draw_lines([figures.Panel([replace(line, x=[1], y=[3])])]) is None

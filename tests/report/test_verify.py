@@ -1,5 +1,6 @@
 """verify: what is wrong with a study's results is found and named, whatever it is."""
 
+import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -8,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from entity_transformers.artifacts import list_digests, write_json
-from entity_transformers.cli.report import open_results
+from entity_transformers.cli.report import open_results, show_verdicts
 from entity_transformers.report.build import COMMITTED, build, find_wrong
 from entity_transformers.step import MANIFEST
-from entity_transformers.study.params import load
+from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +24,13 @@ HELD = [path for path in ROOT.glob("results/*/measures.csv") if path.parent.name
 def results(tmp_path: Path) -> Path:
     """A copy of a study's results."""
     return Path(shutil.copytree(ROOT / "results" / STUDY, tmp_path / STUDY))
+
+
+def move_into_place(results: Path) -> Path:
+    """Where they are results/STUDY now."""
+    (results.parent / "results").mkdir()
+    results.rename(results.parent / "results" / STUDY)
+    return results.parent
 
 
 def find(results: Path) -> list[str]:
@@ -46,7 +54,7 @@ def amend(results: Path, **changes: object) -> None:
 
 def note_values(results: Path, **others: object) -> None:
     """The values of the study, as new manifests have them."""
-    known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).list_values()
+    known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).values_of(STEPS["report"])
     amend(results, values=known | others)
 
 
@@ -70,6 +78,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "name": (lambda results: amend(results, runs={"nothing/a/1": {}}),
              ["damaged (KeyError: 'nothing')"]),
     "values": (note_values, []),
+    "no values": (lambda results: amend(results, values=[]), [f"{MANIFEST}: cut or damaged"]),
     "other value": (
         lambda results: note_values(results, **{"corpus.unit": "verse", "ner.gone": 1}),
         ["corpus.unit: 'chapter' in the study, but 'verse'", "ner.gone: None in the study, but 1"]
@@ -88,12 +97,31 @@ def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> 
     assert "\n" not in "".join(found)
 
 
-def test_no_report_states_values_that_were_not_used(results: Path) -> None:
+def test_no_report_states_values_that_were_not_used(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note_values(results, **{"corpus.unit": "verse"})
     before = (results / "README.md").read_bytes()
     with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: put that back"):
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert (results / "README.md").read_bytes() == before
+    monkeypatch.chdir(move_into_place(results))
+    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study"):
+        show_verdicts(ROOT / f"studies/{STUDY}.yaml")
+
+
+@pytest.mark.parametrize("number", ["1e308", "-1", "0"])
+def test_numbers_that_nothing_can_be_made_of_are_one_line(number: str, results: Path) -> None:
+    """With digests that fit them: what arithmetic says of them names the results."""
+    header, *rows = csv.reader((results / "measures.csv").read_text().splitlines())
+    for row in rows:
+        row[header.index("value")] = number
+    lines = (",".join(row) + "\n" for row in (header, *rows))
+    (results / "measures.csv").write_text("".join(lines))
+    amend(results, files=list_digests(results, COMMITTED))
+    with pytest.raises(ValueError, match=str(results)) as told:
+        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
+    assert str(told.value) in find(results)
 
 
 def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
@@ -104,12 +132,11 @@ def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
     assert (results / "README.md").read_bytes() == before
 
 
-def test_a_missing_table_of_numbers_is_named(results: Path, monkeypatch) -> None:
+def test_a_missing_table_of_numbers_is_named(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (results / "measures.csv").unlink()
-    monkeypatch.chdir(results.parent)
-    results.rename(results.parent / "moved")
-    (results.parent / "results").mkdir()
-    (results.parent / "moved").rename(results.parent / "results" / STUDY)
+    monkeypatch.chdir(move_into_place(results))
     with pytest.raises(ValueError, match=r"results/books/measures\.csv is missing"):
         open_results(ROOT / f"studies/{STUDY}.yaml")
 

@@ -1,5 +1,6 @@
 """Studies are loaded with every error named: file, key, value and what was expected."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
     (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),
     (TINY.replace("stride: 32", "stride: 64"), ["perplexity.stride 64", "lm.window 32"]),
     ("[" * 90, ["not YAML"]),
+    ("report: " + "[" * 20_000, ["not YAML: maximum recursion depth"]),
+    ('report: {title: "\\ud83d"}\n', ["not YAML: 'utf-8' codec can't encode"]),
+    ("text", ["holds no sections"]),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
     path = make_study(tmp_path)
@@ -83,3 +87,24 @@ def test_a_value_of_the_command_line(tmp_path: Path) -> None:
     assert load(path, {"lm.steps": 9}).lm.steps == 9
     with pytest.raises(ParamsError, match=r"--set lm\.stepz: .* has no such value"):
         load(path, {"lm.stepz": 9})
+
+
+def test_every_whole_number_has_a_largest_value() -> None:
+    """Those of the kinds of model are read where a model is of that kind."""
+    file = ROOT / "params.yaml"
+    whole = [
+        (".".join(path), value)
+        for path, value in leaves(read_values(file))
+        if path[0] != "kinds"
+        and {*map(type, value if isinstance(value, list) else [value])} == {int}
+    ]
+    assert len(whole) > 50
+    for key, value in whole:
+        with pytest.raises(ParamsError, match=key):
+            load(file, {key: [10**12] if isinstance(value, list) else 10**12})
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "study.yaml")
+    with pytest.raises(ParamsError, match=r"study\.yaml: .*not a regular file"):
+        load(tmp_path / "study.yaml")

@@ -6,7 +6,7 @@ import pytest
 from tiny_study import make_study
 
 from entity_transformers.study import code
-from entity_transformers.study.params import load
+from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
 Run = tuple[str, str]
@@ -41,7 +41,7 @@ def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
     before, after = digests(study), digests(study, **{key.replace(".", "__"): value})
     assert before.keys() == after.keys()
     assert {step for (step, _), one in before.items() if after[step, _] != one} == steps
-    old, new = (Plan(load(study, by)).list_values() for by in ({}, {key: value}))
+    old, new = (Plan(load(study, by)).values_of(STEPS["report"]) for by in ({}, {key: value}))
     assert {name for name in old if new[name] != old[name]} <= {key}
     assert (new.get(key) == value) == bool(steps)
 

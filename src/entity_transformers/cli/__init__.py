@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from io import TextIOWrapper
+from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
@@ -57,6 +58,9 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one subcommand, which ends with one of `EXIT_CODES`. A user's errors are one message."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as with >&-
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):  # a terminal of ASCII shows what it can of a text
         sys.stdout.reconfigure(errors="replace")
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)

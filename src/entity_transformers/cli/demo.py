@@ -95,7 +95,7 @@ def demo(
     lines = [*about.splitlines(), *wrap(shown, WIDTH, break_on_hyphens=False)]
     # colours are for terminals that can show them, unless NO_COLOR is set (no-color.org)
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    colour = sys.stdout is not None and sys.stdout.isatty() and not plain
+    colour = sys.stdout.isatty() and not plain
     for line in (*lines, *render(list_words(reader, source, ways), source, ways, least, colour)):
         print(line)
 

@@ -19,6 +19,7 @@ from entity_transformers.models.model_card import describe_labels, render_card
 from entity_transformers.report.lm import OBJECTIVES
 from entity_transformers.step import RECORD, ROWS, Run
 from entity_transformers.study.params import STEPS, Params, load
+from entity_transformers.study.plan import Plan
 
 MASK = "<|mask|>"
 PARTS = ("unit", "class", "pos", "distance", "group")
@@ -48,6 +49,7 @@ def export_model(
     output = Path("exported", params.name, model) if output is None else output
     if not (run.folder / RECORD).is_file():
         raise ValueError(f"{run.folder}: not trained yet: `make study STUDY={params.name}` does it")
+    Plan(params).require_run(run.step, model, seed)
     if entry.can({"static"}):
         training = _save_vectors(entry, run.folder, output)
         scores: Scores = {}
@@ -142,6 +144,8 @@ def _read_training(run: Run) -> dict[str, Any]:
 def _read_rows(run: Run, step: str, measure: str, **where: str) -> list[dict[str, str]]:
     """A measure's numbers of a step's run for this model; none where there was no such run."""
     file = run.home(step) / ROWS
+    if file.is_file():
+        Plan(run.params).require_run(STEPS[step], run.model, run.seed)
     rows = csv.DictReader(read_text(file).splitlines()) if file.is_file() else []
     wanted = {"measure": measure, **where}.items()
     return [row for row in ({"entities": "", **one} for one in rows) if wanted <= row.items()]

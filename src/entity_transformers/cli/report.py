@@ -4,22 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from entity_transformers.cli.flags import STUDY
-from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import load
 
 
 def open_results(study: Path) -> tuple[Any, Path]:
-    """A study's values and the folder of its results; ValueError where it has none yet."""
+    """A study's values and the folder of its results; ValueError where it has none."""
     params = load(study)
     results = Path("results") / params.name
     if not (results / "measures.csv").is_file():
-        if (results / MANIFEST).exists():
-            raise ValueError(
-                f"{results / 'measures.csv'} is missing, or no file, but {MANIFEST} is there: bring"
-                " it back, or run the study again"
-            )
         raise ValueError(
-            f"{results} has no results yet: `make study STUDY={params.name}` makes them"
+            f"{results}/measures.csv is missing: `make study STUDY={params.name}` makes it"
         )
     return params, results
 
@@ -37,11 +31,14 @@ def show_verdicts(study: STUDY) -> None:
     """Print the verdict on each claim of the paper; what a study that is not compared with it has
     found.
     """
+    from entity_transformers.report.build import require_same_values
     from entity_transformers.report.claims import build_claims
     from entity_transformers.report.page import write_headline
     from entity_transformers.report.results import read_results
 
-    results = read_results(*open_results(study))
+    params, folder = open_results(study)
+    require_same_values(params, folder)
+    results = read_results(params, folder)
     claims = build_claims(results)
     lines = [f"  {row[2]:20}  {row[0]}" for row in claims.rows]
     print("\n".join([claims.title, *lines] if lines else write_headline(results)))

@@ -185,8 +185,11 @@ class _Bounded(io.RawIOBase):
 @contextmanager
 def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
     """The bytes of a file, of a ``.gz`` those that it holds, or of a ``member`` of a zip archive.
-    What can't be read, is of `_KINDS` or unpacks to more than `_find_room`, raises CorpusError.
+    What can't be read, is no regular file, is of `_KINDS` or unpacks to more than `_find_room`,
+    raises CorpusError.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise CorpusError(f"{path}: a pipe or a device, expected a file: save it first")
     try:
         with ExitStack() as files:
             file: Any

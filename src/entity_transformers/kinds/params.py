@@ -23,7 +23,7 @@ from entity_transformers.study.sections import (
 )
 
 Weights = Annotated[str | None, AfterValidator(check_weights)]
-Count = Annotated[Integer, Field(ge=0)]
+Count = Annotated[Integer, Field(ge=0, le=10**10)]
 Windows = Annotated[Integer, Field(ge=0, le=10**6)]
 Tokens = Annotated[Integer, Field(ge=2, le=10**6)]
 EntityValues = Literal["hidden", "entity", "both"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from entity_transformers.report.figures import render_png
 from entity_transformers.report.results import read_results
 from entity_transformers.report.vectors import CLOUDS
 from entity_transformers.step import MANIFEST, ROWS, Run
-from entity_transformers.study.plan import Plan, folder
+from entity_transformers.study.params import STEPS
+from entity_transformers.study.plan import Plan, folder, list_changed
 from entity_transformers.tasks.similarity import across_rows
 
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
@@ -45,7 +47,8 @@ def collect(run: Run) -> None:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
             record = artifacts.read_record(home)
-            record.pop("place", None)  # that of its name
+            for known in ("place", "values"):  # those of its name, and of the whole study
+                record.pop(known, None)
             if step.phase not in ("corpus", "train"):
                 record.pop("files", None)
             records["/".join(filter(None, (step.name, model, str(seed or ""))))] = record
@@ -66,8 +69,9 @@ def collect(run: Run) -> None:
     how: Any = {"ensure_ascii": False, "separators": (",", ":"), "sort_keys": True}
     artifacts.write_text(output / "pictures.json", json.dumps(shown, **how) + "\n")
     manifest = make_manifest(records, artifacts.list_digests(output, COMMITTED))
-    about = {"study": run.params.name, "digest": plan.digest(run.step)}
-    artifacts.write_json(output / MANIFEST, {**about, "values": plan.list_values(), **manifest})
+    own = {"study": run.params.name, "digest": plan.digest(run.step)}
+    values = plan.values_of(run.step)
+    artifacts.write_json(output / MANIFEST, {**own, "values": values, **manifest})
 
 
 def make_manifest(
@@ -100,10 +104,10 @@ def build(params: Any, results: Path) -> None:
     there go. ValueError where the study has other values than the results were made with, which
     would be stated as theirs.
     """
-    if other := next(find_other_values(params, results), ""):
-        raise ValueError(f"{other}: put that back, or run the study again")
-    gathered = read_results(params, results)
-    sections = page.build_sections(gathered)
+    require_same_values(params, results)
+    with damage_named(results):
+        gathered = read_results(params, results)
+        sections = page.build_sections(gathered)
     home = results / "figures"
     home.mkdir(parents=True, exist_ok=True)
     images = {
@@ -126,16 +130,30 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
     """
     for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
-            yield from find(params, results)
-        except (ValueError, OSError) as error:
-            yield str(error) if str(results) in str(error) else f"{results}: {error}"
-        except (LookupError, TypeError, AttributeError) as error:
-            yield f"{results}: damaged ({type(error).__name__}: {error})"
+            with damage_named(results):
+                yield from find(params, results)
+        except ValueError as error:
+            yield str(error)
+
+
+@contextmanager
+def damage_named(results: Path) -> Iterator[None]:
+    """Whatever numbers or a manifest that were edited lead to inside is a ValueError that names the
+    results.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        about = "" if str(results) in str(error) else f"{results}: "
+        raise ValueError(f"{about}{error}") from error
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"{results}: damaged ({type(error).__name__}: {error})") from error
 
 
 def _read_manifest(results: Path) -> dict[str, Any]:
     manifest = artifacts.read_json(results / MANIFEST)
-    if not all(isinstance(manifest.get(key), dict) for key in ("files", "runs")):
+    known = {"values": {}, **manifest}
+    if not all(isinstance(known.get(key), dict) for key in ("files", "runs", "values")):
         raise ValueError(
             f"{results / MANIFEST}: cut or damaged: bring it back, or run report again"
         )
@@ -155,18 +173,23 @@ def _find_changed(params: Any, results: Path) -> Iterator[str]:
             yield f"{name}: changed after {MANIFEST} was written"
 
 
+def require_same_values(params: Any, results: Path) -> None:
+    """ValueError for what `find_other_values` finds first."""
+    if other := next(find_other_values(params, results), ""):
+        raise ValueError(f"{other}: put that back, or run the study again")
+
+
 def find_other_values(params: Any, results: Path) -> Iterator[str]:
     """A manifest of another study, and values of the study that are not those that the results were
     made with, as far as their manifest has them: older ones have none.
     """
     if not (results / MANIFEST).is_file():
         return
-    manifest, now = artifacts.read_json(results / MANIFEST), Plan(params).list_values()
+    manifest = _read_manifest(results)
     if (study := manifest.get("study", params.name)) != params.name:
         yield f"{results / MANIFEST}: of study {study}, not of {params.name}"
-    for key, made in manifest.get("values", {}).items():
-        if now.get(key) != made:
-            yield f"{key}: {now.get(key)!r} in the study, but {made!r} in {results / MANIFEST}"
+    made = manifest.get("values", {})
+    yield from list_changed(made, Plan(params).values_of(STEPS["report"]), results / MANIFEST)
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:

@@ -309,7 +309,8 @@ def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
     dots = [(*one, "s") for one in zip(number_names(cloud.names), colours, strict=True)]
     dots += [(label, INK, MARKERS[i]) for i, label in enumerate(labels) if len(labels) > 1]
     handles = [
-        Line2D([], [], color=colour, marker=mark, linestyle="", label=name)
+        # a dollar sign would begin a formula
+        Line2D([], [], color=colour, marker=mark, linestyle="", label=name.replace("$", r"\$"))
         for name, colour, mark in dots
     ]
     how: Any = {"loc": "outside lower center", "ncols": 4, "fontsize": 8.5, "handletextpad": 0.3}

@@ -16,7 +16,7 @@ from entity_transformers.steps.text_memory import MemoryParams
 class KeptKeysParams(MemoryParams):
     """Keys and values of what is kept."""
 
-    sinks: Annotated[Integer, Field(ge=0)]
+    sinks: Annotated[Integer, Field(ge=0, le=10**6)]
     """first tokens of a text that are always held (Xiao et al., 2023)"""
 
     @property

@@ -2,27 +2,17 @@
 
 from importlib.util import find_spec
 
-EXTRAS = {
-    "accelerate": "pipeline",
+_MODULES = {
+    "annotate": "spacy",
     "coreferee": "coreferee",
-    "dvc": "pipeline",
-    "gensim": "vectors",
-    "jinja2": "report",
-    "lm_eval": "lm-eval",
-    "matplotlib": "report",
-    "pandas": "report",
-    "peft": "stanza",
-    "pooch": "pipeline",
-    "pyarrow": "pipeline",
-    "scipy": "pipeline",
-    "seqeval": "ner",
-    "sklearn": "pipeline",
-    "snakemake": "pipeline",
-    "spacy": "annotate",
-    "stanza": "stanza",
-    "threadpoolctl": "pipeline",
-    "tqdm": "pipeline",
+    "lm-eval": "lm_eval",
+    "ner": "seqeval",
+    "pipeline": "accelerate dvc pooch pyarrow scipy sklearn snakemake threadpoolctl tqdm",
+    "report": "jinja2 matplotlib pandas",
+    "stanza": "peft stanza",
+    "vectors": "gensim",
 }
+EXTRAS = {name: extra for extra, names in _MODULES.items() for name in names.split()}
 """By the name that is imported."""
 
 

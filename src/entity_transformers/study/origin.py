@@ -3,7 +3,6 @@ and ``study:NAME``. They are inputs of the same DAG as everything else.
 """
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 STUDY, HUB, PIP = "study:", "hub:", "pip:"
@@ -25,14 +24,6 @@ class Origin(NamedTuple):
         if self.model:
             return f"data/{self.study}/models/{self.model}/{self.seed}"
         return f"data/{self.study}/text/corpus/tokenizer.json"
-
-    @property
-    def files(self) -> list[str]:
-        """The files that are read, and the record beside them."""
-        if self.model:
-            names = ("config.json", "model.safetensors", "run.json")
-            return [f"{self.path}/{name}" for name in names]
-        return [self.path, str(Path(self.path).with_name("run.json"))]
 
 
 def read_origin(value: str | None) -> Origin | None:

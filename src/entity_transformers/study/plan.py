@@ -1,5 +1,7 @@
 """Which runs and files each step of a study has, and what each run depends on."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,12 +10,12 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from entity_transformers.artifacts import read_json
+from entity_transformers.artifacts import read_json, read_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.provenance import file_digest, list_files
-from entity_transformers.step import MANIFEST, RECORD, Step
+from entity_transformers.step import MANIFEST, MODEL, RECORD, Step
 from entity_transformers.study.code import digest_modules
-from entity_transformers.study.origin import HUB, PIP, STUDY, Origin, read_origin
+from entity_transformers.study.origin import HUB, PIP, STUDY, read_origin
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import find_study
 
@@ -78,25 +80,16 @@ class Plan:
         """The files that a run reads: of other steps of the study, of other studies, and what a
         kind's trainer wants of the corpus.
         """
-        files = [
-            f"{folder(self.params.name, name, model, seed)}/{file}"
-            for name, names in step.reads.items()
-            for file in (*names, RECORD)
-        ]
+        files = []
+        for plan, read, *run in self.above(step, model, seed):
+            encoder = ("tokenizer.json",)
+            names = step.reads[read.name] if plan is self else MODEL if run[0] else encoder
+            home = folder(plan.params.name, read.name, *run)
+            files += [f"{home}/{file}" for file in (*names, RECORD)]
         if step.phase == "train":
             corpus = folder(self.params.name, "corpus")
             files += [f"{corpus}/{file}" for file in self.params.model(model).kind.reads]
-        if origin := self._origin(step, model):
-            files += origin.files
         return list(dict.fromkeys(files))
-
-    def _origin(self, step: Step, model: str) -> Origin | None:
-        """What a run starts from in another study: its encoder, or the weights of a model."""
-        if step.name == "corpus":
-            return read_origin(self.params.tokenizer.path)
-        if step.phase == "train":
-            return read_origin(self.params.model(model).initial_weights)
-        return None
 
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
         """The values of the study that a run depends on: of the keys that its step names, and of a
@@ -116,21 +109,55 @@ class Plan:
             found["kind"] = known["kinds"].get(own["kind"])
         return found
 
-    def list_values(self) -> dict[str, Any]:
-        """All values that the runs of the study depend on, by SECTION.KEY; of a model that is
-        trained those of its entry.
+    def values_of(self, step: Step, model: str = "") -> dict[str, Any]:
+        """All values that a run depends on, those of the runs that it reads included, by
+        SECTION.KEY: of a model that is trained those of its entry, of another study after its name.
+        For the report those of all runs, and not its own.
         """
         found: dict[str, Any] = {}
-        for step in (step for step in self.steps if step.phase != "report"):
-            for model in dict(self.runs(step)):
-                values = self.values(step, model)
-                if step.phase == "train":
-                    values = {"models": {model: {**values.pop("lm"), "kind": values.pop("entry")}}}
-                elif step.own is not None:
-                    kind = values[step.name]["models"][model]["kind"]
-                    values["kinds"] = {kind: values.pop("kind")}
-                found |= _flatten(values)
-        return found
+        for plan, read, of, _ in self.above(step, model):
+            about = "" if plan is self else f"{plan.params.name}: "
+            found |= {about + key: value for key, value in plan.values_of(read, of).items()}
+        if step.phase == "report":
+            return found
+        values = self.values(step, model)
+        if step.phase == "train":
+            values = {"models": {model: {**values.pop("lm"), "kind": values.pop("entry")}}}
+        elif step.own is not None:
+            kind = values[step.name]["models"][model]["kind"]
+            values["kinds"] = {kind: values.pop("kind")}
+        return found | dict(_flatten(values))
+
+    def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
+        """ValueError where a run has no record, or one of other values than the study's, as far as
+        it has them: older ones have none.
+        """
+        record = Path(folder(self.params.name, step.name, model, seed), RECORD)
+        again = f"run step {step.name} again (`make study STUDY={self.params.name}` does)"
+        if not record.is_file():
+            raise ValueError(f"{record} is missing: {again}")
+        made = read_record(record.parent).get("values", {})
+        if other := next(list_changed(made, self.values_of(step, model), record), ""):
+            raise ValueError(f"{other}: put that back, or {again}")
+
+    def above(
+        self, step: Step, model: str = "", seed: object = None
+    ) -> Iterator[tuple[Plan, Step, str, object]]:
+        """The runs that a run reads: the report those of the whole study, others those of the same
+        model and seed, and what they start from in another study.
+        """
+        if step.phase == "report":
+            for one in (one for one in self.steps if one != step):
+                yield from ((self, one, *run) for run in self.runs(one))
+        for name in step.reads:
+            own = (model, seed) if runs_per_model(STEPS[name]) else ("", None)
+            yield self, STEPS[name], *own
+        value = self.params.tokenizer.path if step.name == "corpus" else None
+        if step.phase == "train":
+            value = self.params.model(model).initial_weights
+        if origin := read_origin(value):
+            other = _open(find_study(origin.study, self.file))
+            yield other, STEPS["lm" if origin.model else "corpus"], origin.model, origin.seed
 
     def code(self, step: Step, model: str = "") -> str:
         """The digest of the code of a run: of the step, and of the kinds of model that it builds or
@@ -162,16 +189,10 @@ class Plan:
         model = (model or "") if runs_per_model(step) else ""
         if (step.name, model) not in self._digests:
             values = self.values(step, model)
-            above = {name: self.digest(STEPS[name], model) for name in step.reads}
-            if origin := self._origin(step, model):
-                other = _open(find_study(origin.study, self.file))
-                read = STEPS["lm" if origin.model else "corpus"]
-                above["origin"] = other.digest(read, origin.model)
-            if step.phase == "report":
-                runs = [
-                    (one, run[0]) for one in self.steps if one != step for run in self.runs(one)
-                ]
-                above = {f"{one.name}/{of}": self.digest(one, of) for one, of in runs}
+            above = {}
+            for plan, read, of, _ in self.above(step, model):
+                name = f"{read.name}/{of}" if step.phase == "report" else read.name
+                above[name if plan is self else "origin"] = plan.digest(read, of)
             files = [file for path in _named_paths(values) for file in list_files(path)]
             parts = {
                 "code": self.code(step, model),
@@ -201,9 +222,9 @@ class Plan:
                     found = True
                     yield str(record)
         runs = [(step, model) for step in self.steps for model, _ in self.runs(step)]
-        origins = filter(None, (self._origin(*run) for run in runs))
-        for study in sorted({origin.study for origin in origins}):
-            yield from _open(find_study(study, self.file)).stale("corpus", "train")
+        read = {plan for run in runs for plan, *_ in self.above(*run)}
+        for plan in sorted(read - {self}, key=lambda plan: str(plan.params.name)):
+            yield from plan.stale("corpus", "train")
 
     def missing_library(self) -> str:
         """What to install before what has still to be made, in a line; "" for nothing."""
@@ -226,6 +247,13 @@ def _flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield from _flatten(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
+
+
+def list_changed(made: Mapping[str, Any], now: Mapping[str, Any], record: Path) -> Iterator[str]:
+    """A line for each value that ``record`` has been ``made`` with and that is another one now."""
+    for key, value in made.items():
+        if now.get(key) != value:
+            yield f"{key}: {now.get(key)!r} in the study, but {value!r} in {record}"
 
 
 @cache

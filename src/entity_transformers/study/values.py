@@ -8,12 +8,15 @@ what differs from params.yaml, or from another study that it names as its ``base
     models: {gpt2e: null}         # in a mapping of names, null takes one out
 """
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from entity_transformers.artifacts import read_bounded
 
 FILE, STUDIES, PAPER = "params.yaml", "studies", "paper"
 """The file of the paper's study, the folder of the others, and the paper's name beside theirs."""
@@ -43,22 +46,29 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a text in YAML 1.1; anything wrong with it raises yaml.YAMLError."""
-    return yaml.load(text, _Loader)
+    """The value of a text in YAML 1.1; ValueError for anything wrong with it, and for half a
+    character, which no file can hold.
+    """
+    try:
+        value = yaml.load(text, _Loader)
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ValueError(f"not YAML: {' '.join(str(error).split())}") from None
+    return value
 
 
 def read_values(path: Path) -> dict[str, Any]:
     """The sections of one file; ParamsError if it is no YAML mapping."""
     try:
-        values = read_yaml(path.read_text(encoding="utf-8"))
+        values = read_yaml(read_bounded(path))
     except OSError as error:
         raise ParamsError(
             f"{path}: {error.strerror}: name params.yaml or studies/NAME.yaml"
         ) from None
     except UnicodeDecodeError as error:
         raise ParamsError(f"{path}: not UTF-8 at byte {error.start}: save it as UTF-8") from None
-    except yaml.YAMLError as error:
-        raise ParamsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ParamsError(f"{path}: {error}") from None
     if not isinstance(values, dict):
         raise ParamsError(f"{path}: holds no sections: copy one of the others")
     return values

@@ -153,13 +153,21 @@ def _read_lines(
 
 def _parse(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=_read_object)
     except (ValueError, RecursionError) as error:
         what = "a web page" if is_html(line) else f"not JSON ({shown(str(error))})"
         raise CorpusError(f"{where}: {what}: {shown(line)}, expected one object per line") from None
     if not isinstance(row, dict):
         raise CorpusError(f"{where}: {shown(line)}, expected a JSON object")
     return row
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a key that is given twice JSON takes the last, and says nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice in " + ", ".join(key for key, _ in pairs))
+    return found
 
 
 def parse_row(values: Mapping[str, Any], where: str) -> Document:
