@@ -94,15 +94,13 @@ class EntityCache(Cache):
         states = []
         for first in range(0, len(tokens), self.every):
             piece = ids[:, first : first + self.every]
-            states.append(self.read_piece(model, piece))
+            states.append(self.read_piece(model, piece).last_hidden_state[0])
             self.drop(tokens[: first + piece.shape[1]])
         return torch.cat(states)
 
-    def read_piece(self, model: Any, piece: Tensor) -> Tensor:
-        """The final hidden states [T, W] of tokens int64 [1, T], all of which are held then."""
-        found = model.base_model(input_ids=piece, past_key_values=self, use_cache=True)
-        states: Tensor = found.last_hidden_state[0]
-        return states
+    def read_piece(self, model: Any, piece: Tensor, **how: Any) -> Any:
+        """What the model makes of tokens int64 [1, T], all of which are held then."""
+        return model.base_model(input_ids=piece, past_key_values=self, use_cache=True, **how)
 
     def __call__(self, input_ids: Tensor, scores: Any = None, **_: Any) -> Tensor:
         """As a stopping criterion of ``generate``, which it never stops: drops what is due."""
@@ -138,19 +136,15 @@ class AttendedCache(EntityCache):
         """The bytes of all keys, values and sums of attention that are held."""
         return super().nbytes + sum(one.nbytes for one in self.scores if not self.queries)
 
-    def read_piece(self, model: Any, piece: Tensor) -> Tensor:
+    def read_piece(self, model: Any, piece: Tensor, **how: Any) -> Any:
         used = model.config._attn_implementation
         model.set_attn_implementation("eager")  # the form that gives its weights
         try:
-            how: Any = {"use_cache": True, "output_attentions": True}
-            found = model.base_model(input_ids=piece, past_key_values=self, **how)
+            found = super().read_piece(model, piece, output_attentions=True, **how)
         finally:
             model.set_attn_implementation(used)
-        self.scores = [
-            self._add_up(number, weights[0]) for number, weights in enumerate(found.attentions)
-        ]
-        states: Tensor = found.last_hidden_state[0]
-        return states
+        self.scores = [self._add_up(number, one[0]) for number, one in enumerate(found.attentions)]
+        return found
 
     def _add_up(self, number: int, weights: Tensor) -> Tensor:
         """A block's scores [H, M] after a piece in which its weights were [G, T, M]."""
