@@ -7,11 +7,16 @@ import pytest
 import torch
 from tiny import GPT2_SHAPE, tiny_llama
 from transformers import GPT2Config, GPT2LMHeadModel
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from entity_transformers.models.entity_cache import EntityCache
+from entity_transformers.models.entity_cache import AttendedCache, EntityCache
 
 N, WINDOW, EVERY = 50, 8, 5
 TOKENS = np.random.default_rng(3).integers(0, 30, N)
+PEERS: dict[str, dict[str, Any]] = {
+    "heavy hitters": {"budget": 4},
+    "lately attended": {"budget": 4, "queries": 3, "pool": 3},
+}
 
 
 @pytest.fixture(params=["llama", "gpt2"])
@@ -82,11 +87,92 @@ def test_generation_holds_a_bounded_number_of_tokens(model: Any) -> None:
         cache(prompt.expand(2, -1))
 
 
-def test_nothing_after_a_token_changes_its_state(model: Any) -> None:
+@pytest.mark.parametrize("peer", [None, *PEERS])
+def test_nothing_after_a_token_changes_its_state(model: Any, peer: str | None) -> None:
     other = TOKENS.copy()
     other[31:] = other[31:][::-1]
-    states = [
-        EntityCache(keep_small, window=WINDOW, every=EVERY).read(model, tokens)
-        for tokens in (TOKENS, other)
-    ]
+    states = [make(peer).read(model, tokens) for tokens in (TOKENS, other)]
     torch.testing.assert_close(states[0][:31], states[1][:31])
+
+
+def make(peer: str | None, sinks: int = 2) -> EntityCache:
+    how: dict[str, Any] = {"window": WINDOW, "every": EVERY, "sinks": sinks}
+    return EntityCache(keep_small, **how) if peer is None else AttendedCache(**PEERS[peer], **how)
+
+
+def test_attention_that_keeps_everything_is_the_whole_text(model: Any) -> None:
+    with torch.no_grad():
+        whole = model.base_model(torch.from_numpy(TOKENS)[None]).last_hidden_state[0]
+    used = model.config._attn_implementation
+    for peer in PEERS.values():
+        cache = AttendedCache(**peer | {"budget": N}, window=WINDOW, every=EVERY)
+        torch.testing.assert_close(cache.read(model, TOKENS), whole, rtol=1e-4, atol=1e-4)
+    assert model.config._attn_implementation == used
+
+
+def attend_by_hand(
+    attention: Any, hidden: torch.Tensor, turn: Any, peer: dict[str, Any], sinks: int
+) -> tuple[torch.Tensor, list[list[int]]]:
+    """The output of one attention of Llama [N, W] for its inputs, token by token and head by head,
+    and the tokens that each head of keys holds at the end, in order.
+    """
+    budget, queries, pool = peer["budget"], peer.get("queries"), peer.get("pool", 1)
+    split = [
+        one(hidden).view(1, N, -1, attention.head_dim).transpose(1, 2)
+        for one in (attention.q_proj, attention.k_proj, attention.v_proj)
+    ]
+    q, k = apply_rotary_pos_emb(split[0], split[1], *turn)
+    q, k, v = q[0], k[0], split[2][0]
+    found, shared = torch.zeros(N, len(q), attention.head_dim), len(q) // len(k)
+    held: list[list[int]] = [[] for _ in k]
+    for number in range(len(k)):
+        got: dict[int, float] = {}
+        for first in range(0, N, EVERY):
+            end = first + EVERY
+            got = got if queries is None else {}
+            for t in range(first, end):
+                visible = [*held[number], *range(first, t + 1)]
+                for head in range(number * shared, (number + 1) * shared):
+                    scores = q[head, t] @ k[number, visible].T * attention.head_dim**-0.5
+                    weights = scores.softmax(-1)
+                    found[t, head] = weights @ v[number, visible]
+                    if queries is None or t >= end - queries:
+                        for place, weight in zip(visible, weights.tolist(), strict=True):
+                            got[place] = got.get(place, 0.0) + weight
+            whole = [*held[number], *range(first, end)]
+            gone = [place for place in whole if place < end - WINDOW]
+            side = range(-(pool // 2), pool // 2 + 1)
+            pooled = {
+                place: sum(got[gone[i + s]] for s in side if 0 <= i + s < len(gone)) / pool
+                for i, place in enumerate(gone)
+            }
+            asked = sorted((p for p in gone if p >= sinks), key=lambda p: -pooled[p])[:budget]
+            held[number] = [p for p in whole if p < sinks or p >= end - WINDOW or p in asked]
+    return attention.o_proj(found.flatten(1)), held
+
+
+@pytest.mark.parametrize("sinks", [0, 2])
+@pytest.mark.parametrize("peer", PEERS)
+@torch.no_grad()
+def test_attention_chooses_as_loops_over_tokens_and_heads_do(peer: str, sinks: int) -> None:
+    torch.manual_seed(2)
+    model = tiny_llama(vocab_size=30, num_hidden_layers=3, initializer_range=0.4)
+    cache = make(peer, sinks)
+    found = cache.read(model, TOKENS)
+    hidden = model.model.embed_tokens(torch.from_numpy(TOKENS))
+    turn = model.model.rotary_emb(hidden[None], torch.arange(N)[None])
+    kept = []
+    for block in model.model.layers:
+        normed = block.input_layernorm(hidden)
+        out, held = attend_by_hand(block.self_attn, normed, turn, PEERS[peer], sinks)
+        hidden = hidden + out
+        hidden = hidden + block.mlp(block.post_attention_layernorm(hidden))
+        kept.append(held)
+    torch.testing.assert_close(found, model.model.norm(hidden), rtol=1e-4, atol=1e-4)
+    assert {len(one) for held in kept for one in held} == {sinks + 4 + WINDOW}
+    assert len({tuple(one) for held in kept for one in held}) > 3  # heads and blocks differ
+    layers: list[Any] = cache.layers
+    assert all(layer.keys.shape[-2] == sinks + 4 + WINDOW for layer in layers)
+    keys = sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    sums = 4 * 3 * 2 * (sinks + 4 + WINDOW) if peer == "heavy hitters" else 0
+    assert cache.nbytes == keys + sums

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import tiny_corpus, tiny_entry, tiny_llama
+from tiny import stir, tiny_corpus, tiny_entry, tiny_llama
 from transformers import AutoModelForCausalLM
 
 from entity_transformers.corpus.labels import give
@@ -167,6 +167,63 @@ def test_a_bfloat16_model_learns_in_float32(folder: Path, tmp_path: Path, adapte
     assert before == pytest.approx(plain.sum() / (len(TEXT.tokens) - len(TEXT)), abs=0.02)
     both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
     assert try_rate(model, *both, 3, entry.lm, 0.03, 1)["dev_loss_on"] < before - 0.05
+
+
+def guided(folder: Path, weight: float) -> PretrainedE:
+    torch.manual_seed(1)
+    facts = FACTS | {"adapter": "lora", "antecedent_weight": weight}
+    model = PretrainedE(PretrainedLM.load(folder).module, facts).eval()
+    stir(model.module, 0.1, part="lora")
+    return model
+
+
+def test_a_guided_head_is_that_of_the_attention_weights_summed_by_hand(folder: Path) -> None:
+    """The first head of the lowest block that learns, in training alone; hidden states stay."""
+    model = guided(folder, 0.5)
+    model.show_attention()
+    tokens = torch.from_numpy(TEXT.tokens[:16].astype(np.int64)).view(2, 8)
+    labels = torch.tensor([[1, 1, 0, 1, 2, 2, 1, 2], [0, 3, 0, 3, 0, 3, 3, 0]])
+    hidden, state = model.encode(Batch(tokens, labels), model.start(2))
+    with torch.no_grad():
+        again, same = model.encode(Batch(tokens, labels), before := model.start(2))
+        shown = model.module.base_model(tokens, output_attentions=True)
+    assert same is before
+    assert torch.equal(hidden, again)
+    weights = shown.attentions[5 - BLOCKS][:, 0].double()
+    found = [(0, 3, (0, 1)), (0, 6, (0, 1, 3)), (0, 7, (4, 5))]
+    found += [(1, 3, (1,)), (1, 5, (1, 3)), (1, 6, (1, 3))]
+    total = -sum(weights[row, t, list(before)].sum().log().item() for row, t, before in found)
+    assert state.penalty.item() == pytest.approx(0.5 * total, rel=1e-5)
+
+
+def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> None:
+    """Its attention to them grows with the weight of its loss; without one it is LoRA."""
+    lacking, learnt = [], []
+    for weight in (0.0, 3.0):
+        model = guided(folder, weight)
+        upper = make_upper(model, folder, tmp_path)
+        entry = tiny_entry(
+            "pretrained-entities", labels="gold", epochs=6, documents_per_step=3, adapter="lora",
+            antecedent_weight=weight,
+        )  # fmt: skip
+        texts, states = {"train": TEXT, "dev": TEXT}, {"train": upper.states, "dev": upper.states}
+        try_rate(model, texts, states, 5 - BLOCKS, entry.lm, 0.03, 1)
+        model.facts["antecedent_weight"] = 1.0
+        model.show_attention()
+        tokens, labels = (
+            torch.from_numpy(x[:40].astype(np.int64)) for x in (TEXT.tokens, TEXT.gold)
+        )
+        lacking.append(
+            model.encode(Batch(tokens.view(5, 8), labels.view(5, 8)), model.start(5))[
+                1
+            ].penalty.item()
+        )
+        learnt.append(model.learnt())
+    assert lacking[1] < lacking[0] - 1
+    plain = make(folder, "lora")
+    assert learnt[0].keys() == plain.learnt().keys()
+    with pytest.raises(ValueError, match=r"antecedent_weight 1\.0 is for adapter lora"):
+        tiny_entry("pretrained-entities", antecedent_weight=1.0)
 
 
 def test_states_of_another_corpus_are_places_in_it() -> None:

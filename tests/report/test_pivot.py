@@ -1,16 +1,20 @@
 """Pivots against numbers by hand: means and deviations over seeds, places, differences."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from made import make_results
 from scipy import stats
+from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
 from entity_transformers.report.frame import at
 from entity_transformers.report.page import build_sections
+from entity_transformers.report.perplexity import GUIDED
 from entity_transformers.report.pivot import (
     Measure,
     Pivot,
@@ -136,6 +140,31 @@ def test_the_loss_by_class_is_that_of_its_tokens(tables, small: Results) -> None
 def test_the_note_says_how_many_units_an_interval_is_over(tables) -> None:
     assert "Units of an interval: 40." in tables["table2"].note
     assert "Units of an interval" not in tables["models"].note
+
+
+def test_guided_heads_are_compared_over_passages() -> None:
+    """Two seeds: 5 of 8 passages right by the first alone and 1 by the second, then 2 and 1."""
+    made = replace(tiny_entry("gpt2-antecedent"), labels="gold", role="other")
+    entries = [replace(made, name="gold"), replace(made, name="permuted", labels="shuffled")]
+    entries.append(replace(tiny_entry("gpt2"), name="gpt2"))  # of another kind
+    right = {
+        ("gold", 1): "11111010", ("permuted", 1): "00000110",
+        ("gold", 2): "11000000", ("permuted", 2): "00100000",
+        ("gpt2", 1): "00000000", ("gpt2", 2): "00000000",
+    }  # fmt: skip
+    about = {"step": "lambada", "split": "lambada", "entities": "off"}
+    rows: list[dict[str, Any]] = []
+    units: list[dict[str, Any]] = []
+    for (model, seed), marks in right.items():
+        own = {**about, "model": model, "seed": seed}
+        rows.append({**own, "measure": "last_word_accuracy", "value": 0.5, "count": 8})
+        for number, mark in enumerate(marks):
+            unit = {"unit": str(number), "measure": "right", "value": float(mark), "count": 1}
+            units.append({**own, **unit})
+    [row] = GUIDED.build(make_results(rows, units, tuple(entries))).rows
+    assert row[0] == "GPT2 antecedent gold − GPT2 antecedent permuted"
+    assert row[1].value == pytest.approx((4 / 8 + 1 / 8) / 2)
+    assert row[2].value == pytest.approx(stats.binomtest(1, 3).pvalue)
 
 
 def test_table_3_has_logarithms_beside_the_paper_s(tables) -> None:

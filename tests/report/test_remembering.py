@@ -44,7 +44,7 @@ RENAMED = {("mentions", NAMES): -0.05, ("mentions", f"random-{NAMES}"): -0.045}
 WINDOWS = {256: 3.6, 512: 3.5, 2048: 3.4}
 
 
-def make(step: str, *, renamed: bool = False) -> Results:
+def make(step: str, *, renamed: bool = False, effects: Any = EFFECTS) -> Results:
     """Loss = window + policy + a book's own difficulty + noise of 0.002; with ``renamed``, also of
     texts with other names, in which names and random spans of them gain less.
     """
@@ -52,12 +52,12 @@ def make(step: str, *, renamed: bool = False) -> Results:
     units: list[dict[str, Any]] = []
     difficulty = np.random.default_rng(1).normal(0, 0.3, BOOKS)
     about = {"step": step, "model": "gpt2", "seed": 1, "split": "all"}
-    listed = [(window, "original", *one) for window, one in product(WINDOWS, EFFECTS.items())]
+    listed = [(window, "original", *one) for window, one in product(WINDOWS, effects.items())]
     if renamed:
-        effects = (EFFECTS | RENAMED).items()
-        listed += [(window, "renamed", *one) for window, one in product((256, 2048), effects)]
+        changed = (EFFECTS | RENAMED).items()
+        listed += [(window, "renamed", *one) for window, one in product((256, 2048), changed)]
     for window, text, (policy, labels), effect in listed:
-        budget = 0 if policy == "none" else 64 if policy.startswith("half") else 256
+        budget = 0 if policy == "none" else 64 if policy == "half entities" else 256
         key = {"policy": policy, "labels": labels, "budget": budget, "window": window}
         key["text"] = text
         noise = np.random.default_rng([window, len(rows)]).normal(0, 0.002, BOOKS)
@@ -131,6 +131,24 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
         "half entities (gold, shuffled)": "equivalent",
         "half entities (gold, surface)": "worse",
     }
+
+
+def test_names_are_judged_against_peers_that_choose_by_attention() -> None:
+    effects = {
+        ("half mentions", NAMES): -0.10,
+        ("heavy hitters", "none"): -0.09,
+        ("lately attended", "none"): -0.098,
+    }
+    found = make("kept_keys", effects=EFFECTS | effects)
+    rows = [row for row in build_contrasts(found, "kept_keys").rows if row[0] == "P8"]
+    assert [(row[4], row[5], row[-1]) for row in rows] == [
+        ("half names", "heavy hitters", "supported"),
+        ("half names", "lately attended", "not supported"),  # by 0.002 alone
+        ("names", "heavy hitters", "reported"),
+        ("names", "lately attended", "reported"),
+        ("recent", "heavy hitters", "reported"),
+        ("recent", "lately attended", "reported"),
+    ]
 
 
 def test_a_difference_of_which_less_than_half_is_left_was_memorised() -> None:

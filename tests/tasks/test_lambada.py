@@ -55,8 +55,9 @@ def summarise(scores) -> dict[str, float]:
     return {row["measure"]: row["value"] for row in passage_rows(scores) if "unit" not in row}
 
 
-def list_nats(scores) -> dict[str, float]:
-    return {row["unit"]: row["value"] for row in passage_rows(scores) if "unit" in row}
+def list_units(scores, measure: str) -> dict[str, float]:
+    rows = [row for row in passage_rows(scores) if "unit" in row]
+    return {row["unit"]: row["value"] for row in rows if row["measure"] == measure}
 
 
 def read_rows(texts: list[str]) -> list[dict]:
@@ -148,7 +149,9 @@ def test_summary_adds_up(model, tokenizer, texts):
         loss = scores[part].sum() / scores[count].sum()
         assert summary[measure] == pytest.approx(math.exp(loss))
     assert summary["last_token_perplexity"] == pytest.approx(math.exp(scores.last_nll.mean()))
-    assert list_nats(scores) == {str(i): value for i, value in enumerate(nats, start=1)}
+    assert list_units(scores, "nll") == {str(i): value for i, value in enumerate(nats, start=1)}
+    right = list_units(scores, "right").values()
+    assert list(right) == (scores.target_misses == 0).tolist()
 
 
 def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):

@@ -120,7 +120,7 @@ def test_a_stopped_run_goes_on_with_the_next_window(tmp_path, monkeypatch) -> No
         def split(self, name: str) -> AlignedCorpus:
             return corpus
 
-    def score(read: Any, section: Any) -> Any:
+    def score(read: Any, section: Any, _: Path) -> Any:
         [window] = section.windows
         asked.append((window, section.budgets))
         if window == 12 and asked.count((12, (6,))) == 1:

@@ -381,6 +381,9 @@ class PretrainedEParams(TakenParams):
     """blocks from the top that learn; what those below make of the text is computed once"""
     adapter: Literal["entities", "lora"] = "entities"
     """entities: attention over a memory of entities; lora: as many parameters without one"""
+    antecedent_weight: NonNegative = 0.0
+    """with lora: weight of a loss by which labels guide a head in training, the first one of the
+    lowest block that learns, to antecedents, in nats per token; 0: none"""
     entity_gate: Literal["none", "zero"] = "none"
     """zero: a learnt gate that starts at 0; none: the output projection does, and learns sooner"""
     entity_values: EntityValues = "both"
@@ -403,6 +406,14 @@ class PretrainedEParams(TakenParams):
     """AdamW weight decay"""
     clip_norm: NonNegative
     """largest gradient norm; 0: no clipping"""
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.antecedent_weight and self.adapter != "lora":
+            yield (
+                f"antecedent_weight {self.antecedent_weight} is for adapter lora, and adapter is"
+                f" {self.adapter}: set it to 0"
+            )
 
 
 class StaticParams(Section):

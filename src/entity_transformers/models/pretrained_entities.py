@@ -1,6 +1,7 @@
 """Kind ``pretrained-entities``: a pretrained language model whose top blocks learn to attend over a
 memory of entities (section 3, "can be adopted"), or, as the control, learn LoRA with as many
-parameters and no memory. Everything else stays as it was.
+parameters and no memory. Everything else stays as it was. With LoRA labels may guide a head in
+training, as in kind ``gpt2-antecedent``.
 
 They are trained on cached states of the blocks below (`encode.states`), document by document in
 windows that follow one another; a step is one window of a few documents. Of several learning rates
@@ -29,7 +30,8 @@ from entity_transformers.encode.states import index_states, keep_states, split_b
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models import pretrained
-from entity_transformers.models.base import Batch
+from entity_transformers.models.base import Batch, State
+from entity_transformers.models.gpt2_antecedent import antecedent_losses
 from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_blocks
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.weights import find_weights
@@ -84,11 +86,29 @@ class PretrainedE(pretrained.PretrainedLM):
             inputs = {"input_ids": None, "inputs_embeds": below}
         with self.mixed():
             if batch.entity_ids is None or not self.reads:
+                if self.facts.get("antecedent_weight") and torch.is_grad_enabled():
+                    return self.guide(batch, inputs)
                 return self.read_states(batch, **inputs), state
             inputs |= {"entity_ids": batch.entity_ids, "memory": state}
             hidden = self.read_states(batch, **inputs)
         labels, new = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
         return hidden, state.write(labels, new, self.memory_write).detach()
+
+    def guide(self, batch: Batch, inputs: dict[str, Any]) -> tuple[Tensor, State]:
+        """Hidden states, and what the first head of the lowest block that learns lacks in attention
+        to antecedents, by the batch's labels.
+        """
+        guided = self.attention_modules()["self"][-self.facts["blocks"]]
+        seen = list[Tensor]()
+        handle = guided.register_forward_hook(lambda *call: seen.append(call[-1][1]))
+        try:
+            hidden = self.read_states(batch, **inputs)
+        finally:
+            handle.remove()
+        weights = seen[0][:, 0].float()
+        scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
+        loss = antecedent_losses(scores, cast(Tensor, batch.entity_ids)).sum()
+        return hidden, State(penalty=self.facts["antecedent_weight"] * loss)
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
@@ -177,6 +197,7 @@ def train(run: Run) -> list[Row]:
         "layer_norm": params.entity_layer_norm,
         "alibi": params.entity_alibi,
         "memory_write": params.memory_write,
+        "antecedent_weight": params.antecedent_weight,
         "numbers": params.blocks * count_entity_attention(params, base.width),
     }
     work = run.work / name_state(run, find_weights(params.initial_weights))
@@ -223,6 +244,8 @@ def try_rate(
     ``documents_per_step`` documents of like length side by side.
     """
     upper = {split: model.above(cut, states[split]) for split in texts}
+    if params.antecedent_weight:
+        model.show_attention()
     text, window, side = texts["train"], params.window, params.documents_per_step
     everywhere = index_states(text)
     lengths = np.diff(text.offsets)
@@ -246,7 +269,9 @@ def try_rate(
                 upper["train"], places, window=window, stride=window, batch=side
             ):
                 loss, count = sum_window(upper["train"], reading, part)
-                (loss / (side * window)).backward()
+                penalty = getattr(reading.state, "penalty", None)
+                whole = loss if penalty is None else loss + penalty
+                (whole / (side * window)).backward()
                 torch.nn.utils.clip_grad_norm_(
                     model.module.parameters(), params.clip_norm or math.inf
                 )

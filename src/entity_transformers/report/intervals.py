@@ -383,6 +383,11 @@ def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
     return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
 
 
+def make_pair(first: np.ndarray, second: np.ndarray) -> Pair:
+    """Of what two have right, 0 or 1 for each example."""
+    return Pair(int((first > second).sum()), int((second > first).sum()), len(first))
+
+
 def mcnemar(pair: Pair) -> float:
     """p of McNemar's exact test, two-sided: were the two equally often right, each example that one
     alone has right would be a toss of a coin. 1 where there is none.

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import permutations
 
 from matplotlib.figure import Figure
 
@@ -486,6 +487,45 @@ TABLE3 = Pivot(
 )
 
 
+def _guided(results: Results, _: Place) -> Iterator[Line]:
+    """A row for each model with a head that gold chains have guided, and each other of its kind."""
+    scored = {
+        model: results.units.find(model.name, lambada_key("right"))
+        for model in results.measured(LAMBADA)
+    }
+    for ours, theirs in permutations(scored, 2):
+        guided = ours.labels == "gold" and bool(getattr(ours.lm, "antecedent_weight", 0))
+        sides = scored[ours], scored[theirs]
+        seeds = sides[0].keys() & sides[1].keys()
+        if guided and ours.kind == theirs.kind and seeds:
+            pairs = [
+                intervals.make_pair(*(side[seed].values for side in sides))
+                for seed in sorted(seeds)
+            ]
+            yield (write_pair(ours, theirs),), {"pairs": pairs}
+
+
+GUIDED = Pivot(
+    name="guided",
+    title="A guided head: last words",
+    step=LAMBADA,
+    rows=(Axis(("Difference",), _guided),),
+    columns=(
+        Measure("Right", cell=lambda _, row: intervals.average_pairs(row["pairs"])),
+        Measure(
+            "p (McNemar)",
+            digits=3,
+            cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"])),
+        ),
+    ),
+    measures="A model of which gold chains have guided a head, less each other one of its kind.",
+    note=(
+        "In points, with an interval over passages and seeds; p is that of the exact test, the"
+        " largest of all seeds, and not corrected for the number of rows."
+    ),
+)
+
+
 PARTS = (
     Part(
         STEP,
@@ -495,5 +535,5 @@ PARTS = (
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),
-    Part(LAMBADA, "Last words of passages", (TABLE3,)),
+    Part(LAMBADA, "Last words of passages", (TABLE3, GUIDED)),
 )

@@ -4,18 +4,30 @@ policy, are worth in the window's own attention. Nothing is trained.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from entity_transformers.kinds.params import Integer
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.steps.text_memory import MemoryParams
+from entity_transformers.steps.text_memory import KeptParams, MemoryParams, PolicyName
+
+
+class KeptOrAttendedParams(KeptParams):
+    """What is kept: by the text, or by the attention that it got."""
+
+    policy: Literal[  # type: ignore[assignment]  # all of the others, and more
+        PolicyName, "heavy hitters", "lately attended", "half heavy hitters",
+        "half lately attended",
+    ]  # fmt: skip
+    """which of the earlier tokens"""
 
 
 class KeptKeysParams(MemoryParams):
     """Keys and values of what is kept."""
 
+    kept: Annotated[tuple[KeptOrAttendedParams, ...], Field(min_length=1)]
+    """what is kept, each beside nothing at all"""
     sinks: Annotated[Integer, Field(ge=0, le=10**6)]
     """first tokens of a text that are always held (Xiao et al., 2023)"""
 
@@ -40,5 +52,5 @@ def kept_keys(run: Run) -> Rows:
 
     seed = run.seed or 0
     yield from run.section.score(
-        run, lambda text, section: score_keys(run.trained, text, section, seed)
+        run, lambda text, section, folder: score_keys(run.trained, text, section, seed, folder)
     )

@@ -41,5 +41,5 @@ def kept_pointer(run: Run) -> Rows:
     [weights] = [one for one in list_weights(run.home("lm")) if one.suffix == ".safetensors"]
     seed = run.seed or 0
     yield from run.section.score(
-        run, lambda text, section: score_pointers(run.trained, weights, text, section, seed)
+        run, lambda text, section, _: score_pointers(run.trained, weights, text, section, seed)
     )

@@ -5,6 +5,7 @@ by some policy, are put before each window. Nothing is trained.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -66,9 +67,10 @@ class MemoryParams(Section):
         """The windows in which the original or the renamed text is read."""
         return self.windows
 
-    def score(self, run: Run, score: Callable[[AlignedCorpus, Any], Iterable[Row]]) -> Rows:
-        """The rows of each text and window, by the values for them. A stopped run goes on with the
-        first window that is not done. ValueError where the model reads no such windows.
+    def score(self, run: Run, score: Callable[[AlignedCorpus, Any, Path], Iterable[Row]]) -> Rows:
+        """The rows of each text and window, by the values for them and a folder for what is done of
+        them. A stopped run goes on with the first window that is not done. ValueError where the
+        model reads no such windows.
         """
         from entity_transformers.corpus.tokens import join_splits, take_middle
         from entity_transformers.tasks.renaming import rename
@@ -87,10 +89,11 @@ class MemoryParams(Section):
             if text == "renamed":
                 read = rename(corpus, self.parts, run.tokenizer, run.seed or 0)
             for window in self.list_windows(text):
-                done = run.work / f"{self._name_rows(run, text, window)}.json"
+                folder = run.work / self._name_rows(run, text, window)
+                done = folder.with_suffix(".json")
                 if not done.is_file():
                     own = self.model_copy(update={"windows": (window,)})
-                    write_json(done, {"rows": list(score(read, own))})
+                    write_json(done, {"rows": list(score(read, own, folder))})
                 for row in read_json(done)["rows"]:
                     yield {**row, "text": text}
 
@@ -136,5 +139,5 @@ def text_memory(run: Run) -> Rows:
 
     seed = run.seed or 0
     yield from run.section.score(
-        run, lambda text, section: score_texts(run.trained, text, section, seed)
+        run, lambda text, section, folder: score_texts(run.trained, text, section, seed, folder)
     )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,38 @@ import torch
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.models.entity_cache import EntityCache
-from entity_transformers.tasks.text_memory import Keep, score_policies
+from entity_transformers.models.entity_cache import AttendedCache, EntityCache
+from entity_transformers.tasks.text_memory import Keep, Kept, score_policies
+
+ATTENDED: dict[str, dict[str, int]] = {
+    "heavy hitters": {},
+    "lately attended": {"queries": 32, "pool": 5},
+}
+"""Policies that choose by attention: how `AttendedCache` counts it (H2O; SnapKV, whose authors'
+defaults these are).
+"""
+
+
+def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int = 0) -> EntityCache:
+    """What holds the keys and values of a window and of what is kept: by the attention that it got
+    where the policy says so, in half of the budget where it says that, beside recent tokens.
+    """
+    policy, _, budget = key
+    named, recent = policy.removeprefix("half "), 0
+    how = {"sinks": sinks, "every": window - context}
+    if named not in ATTENDED:
+        return EntityCache(lambda gone: keep(len(gone)), window=context, **how)
+    if named != policy:
+        recent = budget - budget // 2
+    return AttendedCache(budget - recent, window=context + recent, **how, **ATTENDED[named])
 
 
 def read_with(
-    model: LanguageModel, tokens: np.ndarray, keep: Keep, *, window: int, context: int, sinks: int
+    model: LanguageModel, tokens: np.ndarray, cache: EntityCache
 ) -> tuple[np.ndarray, int]:
-    """Nats float32 [N] of each token of a text, 0 for the first, and the bytes of all keys and
-    values that are held at its end. A token sees at least ``context`` tokens before it and at most
-    ``window``, the first ``sinks`` of the text, and what is kept.
+    """Nats float32 [N] of each token of a text, 0 for the first, and the bytes of all that the
+    cache holds at its end.
     """
-    cache = EntityCache(
-        lambda gone: keep(len(gone)), window=context, sinks=sinks, every=window - context
-    )
     with torch.inference_mode():
         states = cache.read(model.module, tokens[:-1]).float()
         nats = compute_token_losses(model, states, tokens[1:])
@@ -34,12 +53,14 @@ def read_with(
 
 
 def score_keys(
-    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int
+    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int, folder: Path | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of step kept_keys (`score_policies`)."""
+    """The rows of step kept_keys (`score_policies`): a token sees at least ``section.context``
+    tokens before it, at most a window, the first tokens of the text, and what is kept.
+    """
 
-    def read(tokens: np.ndarray, keep: Keep, window: int) -> tuple[np.ndarray, int]:
+    def read(tokens: np.ndarray, keep: Keep, window: int, key: Kept) -> tuple[np.ndarray, int]:
         how = {"context": section.context, "sinks": section.sinks}
-        return read_with(model, tokens, keep, window=window, **how)
+        return read_with(model, tokens, make_cache(keep, key, window=window, **how))
 
-    yield from score_policies(corpus, section, seed, read)
+    yield from score_policies(corpus, section, seed, read, folder)

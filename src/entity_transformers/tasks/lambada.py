@@ -129,8 +129,8 @@ def score_passages(
 
 
 def passage_rows(scores: pd.DataFrame) -> Rows:
-    """Scores of the last word, the last token and the whole passage, and the nats of each passage's
-    last word.
+    """Scores of the last word, the last token and the whole passage, and of each passage the nats
+    of its last word and whether it is right, for McNemar's test.
     """
     n, total = len(scores), {name: scores[name].to_numpy().sum().item() for name in scores}
     total["passages"] = n
@@ -153,3 +153,5 @@ def passage_rows(scores: pd.DataFrame) -> Rows:
     for number, nats in scores["target_nll"].items():
         about = {**off, "unit": str(number + 1)}
         yield {"measure": "nll", "value": nats, "count": 1, **about}
+        missed = scores["target_misses"][number]
+        yield {"measure": "right", "value": float(missed == 0), "count": 1, **about}

@@ -5,17 +5,20 @@ language model reads it, also one behind an API.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from entity_transformers.artifacts import read_arrays, write_arrays
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import find_given_spans, give
 from entity_transformers.encode.reader import compute_token_losses, lay_out, plan_windows
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.provenance import digest
 from entity_transformers.tasks.perplexity import mention_distances, sum_parts
 from entity_transformers.tasks.policies import POLICIES, Past, describe
 
@@ -108,16 +111,16 @@ def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
     }
 
 
-Read = Callable[[np.ndarray, Keep, int], tuple[np.ndarray, int]]
+Read = Callable[[np.ndarray, Keep, int, Kept], tuple[np.ndarray, int]]
 """Reads a text's tokens [N] with what is kept, in windows of so many: nats [N], and bytes."""
 
 
 def score_policies(
-    corpus: AlignedCorpus, section: Any, seed: int, read: Read
+    corpus: AlignedCorpus, section: Any, seed: int, read: Read, folder: Path | None = None
 ) -> Iterator[dict[str, Any]]:
     """Rows of the losses of texts by window, budget, policy and labels, and kind of token; and the
     nats of each text. ``section`` are the values of the step; the bytes are those beyond what is
-    held without a memory.
+    held without a memory. In ``folder`` each reading is written, and not done again.
     """
     judged = give(corpus, section.parts)
     texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
@@ -126,18 +129,33 @@ def score_policies(
         held = dict[Kept, int]()
         for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
             tokens = corpus.tokens[corpus.document(d)]
-            plain, least = read(tokens, keep_nothing, window)
+            place = folder and folder / f"{window}-{d}"
+            plain, least = read_once(place, read, tokens, keep_nothing, window, NOTHING)
             found.setdefault(NOTHING, []).append(plain)
             pasts = {labels: describe(text, d, plain) for labels, text in texts.items()}
             for kept, budget in product(section.kept, section.budgets):
                 keep = make_keep(pasts[kept.labels], kept.policy, budget)
-                nats, whole = read(tokens, keep, window)
                 key = kept.policy, kept.labels, budget
+                nats, whole = read_once(place, read, tokens, keep, window, key)
                 found.setdefault(key, []).append(nats)
                 held[key] = max(held.get(key, 0), whole - least)
         parts = name_parts(judged, window)
         for key, each in found.items():
             yield from list_rows(corpus, key, window, held.get(key, 0), np.concatenate(each), parts)
+
+
+def read_once(
+    place: Path | None, read: Read, tokens: np.ndarray, keep: Keep, window: int, key: Kept
+) -> tuple[np.ndarray, int]:
+    """What ``read`` gives, in a file of the folder ``place`` unless that is None."""
+    if place is None:
+        return read(tokens, keep, window, key)
+    path = place / f"{digest(*map(str, key))}.safetensors"
+    if not path.is_file():
+        nats, held = read(tokens, keep, window, key)
+        write_arrays(path, {"nats": nats}, {"bytes": held})
+    arrays, facts = read_arrays(path)
+    return arrays["nats"], facts["bytes"]
 
 
 def make_keep(past: Past, policy: str, budget: int) -> Keep:
@@ -146,17 +164,17 @@ def make_keep(past: Past, policy: str, budget: int) -> Keep:
 
 
 def score_texts(
-    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int
+    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int, folder: Path | None = None
 ) -> Iterator[dict[str, Any]]:
     """The rows of step text_memory: what is kept is put before each window."""
 
-    def read(tokens: np.ndarray, keep: Keep, window: int) -> tuple[np.ndarray, int]:
+    def read(tokens: np.ndarray, keep: Keep, window: int, _: Kept) -> tuple[np.ndarray, int]:
         batch = max(1, section.batch_tokens // (window + max(section.budgets)))
         stride = window - section.context
         nats = score_text_memory(model, tokens, keep, window=window, stride=stride, batch=batch)
         return nats, tokens[keep(len(tokens))].nbytes
 
-    yield from score_policies(corpus, section, seed, read)
+    yield from score_policies(corpus, section, seed, read, folder)
 
 
 def list_rows(
