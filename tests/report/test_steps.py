@@ -86,16 +86,12 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
         for name, value in (("accuracy", 0.5), ("layer", 2), ("head", 1)):
             rows.append({**run, "measure": name, "value": value, "count": 12})
         rows.append({**run, "measure": "chosen_accuracy", "value": 0.5, "split": "dev"})
-        for layer, head in np.ndindex(2, 2):
-            place = {"measure": "head_correct", "layer": layer + 1, "head": head + 1, "count": 4}
-            rows.append({**run, **place, "value": layer + head})
         for unit, value in enumerate(right):
             for name, less in (("correct", 0), ("nearest", 1)):
                 own = {"measure": name, "value": value - less, "count": (2, 10)[unit]}
                 units.append({**run, **own, "unit": f"d{unit}"})
     whole = {"step": "probe", "seed": 1, "model": "gpt2", "split": "test"}
     rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
-    rows.append({**whole, "measure": "accuracy_nearest", "value": 0.4, "group": "all"})
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
     plain, ours, gap = list_rows(vectors.HEADS.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
@@ -104,9 +100,6 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     assert str(plain["Nearest"]) == "25.0%"
     assert str(plain["Chance"]) == MISSING
     assert gap["Accuracy"].value == pytest.approx(ours["Accuracy"].value - 5 / 12)
-    kind = {"split": "test", "model": entries["gpt2"], "attention": "self", "entities": "off"}
-    assert vectors.fill_grid(results, kind, 1).tolist() == [[0, 25], [25, 50]]
-    assert vectors.draw_heads(results) is not None
 
 
 def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> None:

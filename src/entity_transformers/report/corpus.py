@@ -7,8 +7,7 @@ from math import fsum
 
 from entity_transformers.report import paper
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, cross, key_of
-from entity_transformers.report.pivot import values as axis
+from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import GENERATED, Results
 from entity_transformers.report.table import MISSING, Cell, Number, Table
 
@@ -167,32 +166,6 @@ def build_corpus(results: Results) -> Table:
     )
 
 
-def _types(results: Results, _: Place) -> Iterator[Line]:
-    totals = _by(results, "label", STEP, measure="named_entities", split=TOTAL)
-    for label in sorted(totals, key=lambda label: (-totals[label], label)):
-        yield (label,), {"label": label}
-
-
-def _spans(results: Results, place: Place) -> float:
-    return results.value(key_of(place)) or 0
-
-
-TYPES = Pivot(
-    name="entity_types",
-    title="Named entity spans by type",
-    step=STEP,
-    rows=(Axis(("Type",), _types),),
-    columns=(
-        cross(
-            axis("split", lambda results: {one: one for one in list_splits(results)}, "Split"),
-            [Measure("", "named_entities", 0, cell=_spans)],
-            STEP,
-        ),
-    ),
-    measures="What the named entity recogniser of table 5 has to find.",
-)
-
-
 def build_example(results: Results) -> Table:
     """Table 1: the words X of a passage over their entities E (";" for none), and the tokens T that
     they become.
@@ -221,4 +194,4 @@ def build_example(results: Results) -> Table:
     )
 
 
-PARTS = (Part(STEP, "The text", (build_corpus, TYPES, build_example)),)
+PARTS = (Part(STEP, "The text", (build_corpus, build_example)),)

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.report.figures import (
     BASELINE,
     INK,
-    PALETTE,
     PROPOSED,
     Bar,
     Line,
@@ -30,7 +28,7 @@ from entity_transformers.report.figures import (
     draw_lines,
 )
 from entity_transformers.report.frame import Key, at
-from entity_transformers.report.intervals import name_difference, pair_seeds
+from entity_transformers.report.intervals import name_difference
 from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, side, subtract
 from entity_transformers.report.pivot import Line as Row
 from entity_transformers.report.results import Results, Statistic, summarise, write_label
@@ -166,9 +164,6 @@ GROUPS = {
     ("sort", "description"): "Later: descriptions",
 }
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
-DISTANCES = tuple(str(2**power) for power in range(18))
-FEWEST = 100
-"""Tokens at a distance from which on its mean is drawn."""
 
 
 def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> list[Place]:
@@ -327,35 +322,6 @@ def say_mentions(results: Results) -> tuple[str, ...]:
     return (f"Nats per token: {'; '.join(sentences)}.",)
 
 
-def draw_distances(results: Results) -> Figure | None:
-    """Later mentions by the distance of their entity's last one: the loss minus that of the
-    baseline without a cache. Dashed: the baseline with a cache; dotted: the window.
-    """
-    sides, baseline, lines = list_sides(results, "mentions"), results.baseline, list[Line]()
-    plain = next((one for one in sides if one["model"] == baseline), None)
-    if baseline is None or plain is None:
-        return None
-    own = [one for one in sides if one["model"] == baseline and one["size"]]
-    others = [one for one in sides if one["labels"] != "none" and not one["size"]]
-    for number, one in enumerate([*own, *others]):
-        gains: dict[float, float] = {}
-        for distance in DISTANCES:
-            about = {"measure": "loss", "distance": distance}
-            ours, theirs = side(one, **about), side(plain, **about, labels="none", size=0)
-            gaps = pair_seeds(results, ours, theirs)
-            if gaps and (results.count(*ours) or 0) >= FEWEST:
-                gains[float(distance)] = float(np.mean(gaps))
-        labels = LABELS[one["labels"]].split(":")[0]
-        name = f"cache of {one['size']:,}" if one["size"] else labels
-        look: Any = {"dash": "-" if one["model"] != baseline else "--", "mark": "o"}
-        label, colour = f"{write_label(one['model'])}, {name}", PALETTE[number % len(PALETTE)]
-        if gains:
-            lines.append(Line(label, colour, list(gains), list(gains.values()), **look))
-    across, up = "Tokens since the entity's last mention", "Nats per token, less is better"
-    window = [(baseline.lm.window, INK)]
-    return draw_lines([Panel(lines, across, up, log=True, at=window, zero=True)])
-
-
 def list_recent(results: Results) -> dict[int, Place]:
     """The baseline with a cache and no labels, which step mentions has read, by the cache's size,
     smallest first.
@@ -454,8 +420,7 @@ PARTS = (
         "mentions",
         "Where a memory pays",
         (MENTIONS, CONTROLS),
-        {"mention_distances": draw_distances},
-        say_mentions,
+        say=say_mentions,
     ),
     Part(
         "capacity",

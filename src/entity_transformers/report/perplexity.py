@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from matplotlib.figure import Figure
 
@@ -390,34 +389,6 @@ def _name(model: ModelEntry, given: str) -> str:
     return f"{write_scored(model)}{f', entities {given}' if has_entities(model) else ''}"
 
 
-def draw_classes(results: Results) -> Figure | None:
-    """Loss by class of the token, against the model above each panel: means with 95 % intervals
-    over seeds; hollow: without entities. Grey: within ±0.02; beyond it by the logarithm.
-    """
-    split, scored = class_split(results), results.measured(STEP)
-    if split is None or not scored or not has_mentions(results, split):
-        return None
-    base = results.baseline if results.baseline in scored else scored[0]
-    assert base is not None
-    colours, panels = choose_colours(results), []
-    for name, title in CLASSES.items():
-        without, bars = loss(split, "off", class_=name), list[Bar | None]()
-        for model in scored:
-            for given in ("on", "off") if has_entities(model) else ("off",):
-                if model == base and not has_entities(model):
-                    continue
-                own = model, loss(split, given, class_=name)
-                gap = intervals.compare_seeds(results, own, (base, without))
-                look = colours[model.name], has_entities(model) and given == "off"
-                bars.append(Bar(_name(model, given), gap.number(), *look) if gap else None)
-        known = results.statistic(base, replace(without, measure="perplexity")).mean
-        heading = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(known, 1)}"
-        panels.append(Rows(heading, bars))
-    plain = f"{write_scored(base)}{' without entities' if has_entities(base) else ''}"
-    label = f"Nats per token more or less than {plain} ({split})"
-    return draw_intervals(panels, label, MARGIN, log=True)
-
-
 LAMBADA = "lambada"
 """The step and its split."""
 
@@ -491,7 +462,7 @@ PARTS = (
         STEP,
         "Perplexity",
         (TABLE2, CONTROLS, OTHERS, BY_CLASS),
-        {"differences": draw_differences, "perplexity_by_class": draw_classes},
+        {"differences": draw_differences},
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, paper
-from entity_transformers.report.figures import Grid, draw_cloud, draw_grids
+from entity_transformers.report.figures import draw_cloud
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import Estimate
 from entity_transformers.report.pivot import (
@@ -519,33 +518,6 @@ HEADS = Pivot(
 )
 
 
-def fill_grid(results: Results, kind: Place, seed: int) -> np.ndarray:
-    """Accuracy of every head in %, [layers, heads]; NaN where nothing was asked."""
-    about = {name: kind[name] for name in ("split", "attention", "entities")}
-    about |= {"measure": "head_correct", "model": kind["model"].name, "group": "all"}
-    rows = results.frame.find(PROBE, **about)
-    rows = rows[rows["seed"] == seed]
-    places = [rows[name].astype(str).astype(int) for name in ("layer", "head")]
-    shares = 100 * rows["value"] / rows["count"].astype(float)
-    return shares.groupby(places).first().unstack().to_numpy()
-
-
-def draw_heads(results: Results) -> Figure | None:
-    """How often each head attends most to an earlier mention of the chain, in % (first seed);
-    blue: more often than the nearest mention is one, orange: less; framed: the chosen head.
-    """
-    grids, middle = [], 0.0
-    for kind in list_kinds(results):
-        place = {**kind, "group": "all"}
-        key = at(PROBE, "accuracy_nearest", kind["split"], group="all")
-        for seed, nearest in list(results.by_seed(kind["model"], key).items())[:1]:
-            middle = middle or 100 * nearest
-            title = f"{write_label(kind['model'])}\n{write_attention(kind)}"
-            framed = find_best(results, place, seed)
-            grids.append(Grid(title, fill_grid(results, kind, seed), framed))
-    return draw_grids(grids, middle)
-
-
 PARTS = (
     Part(
         SIMILARITY,
@@ -555,5 +527,5 @@ PARTS = (
     ),
     Part("analogies", "Words alone", (WORDS,)),
     Part(NER, "Named entities", (TABLE5, BY_TAGS, OVERALL, LAYERS)),
-    Part(PROBE, "Which heads find the antecedent", (HEADS,), {"probe": draw_heads}),
+    Part(PROBE, "Which heads find the antecedent", (HEADS,)),
 )
