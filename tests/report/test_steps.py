@@ -143,7 +143,7 @@ def test_further_models_meet_the_baseline_and_what_was_trained_like_them(study, 
         ("GPT2E unlabelled", "GPT2"), ("GPT2E shuffled", "GPT2"),
         ("GPT2E shuffled", "GPT2E unlabelled"), ("GPT2 parameter-matched", "GPT2"),
     ]  # fmt: skip
-    pair = [results.statistic(changed[name], intervals.loss("test", "on")).mean
+    pair = [results.statistic(changed[name], intervals.loss("test", "on")).value
             for name in ("gpt2e-shuffled", "gpt2e-unlabelled")]  # fmt: skip
     found = rows["GPT2E shuffled", "GPT2E unlabelled"]["Difference"]
     assert found.value == pytest.approx(pair[0] - pair[1], abs=1e-3)

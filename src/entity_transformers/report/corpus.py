@@ -159,9 +159,8 @@ def build_corpus(results: Results) -> Table:
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
         rows=(*rows, *_list_passages(results, len(splits))),
         measures="How much text there is, and how much of it refers to entities.",
-        paper_note=(
-            "What the paper calls “entity mentions” are the numbers of chains in CoNLL-2012."
-        ),
+        paper_note="""What the paper calls “entity mentions” are the numbers of chains in
+            CoNLL-2012.""",
         note=" ".join((*(NOTES[row[0]] for row in rows if row[0] in NOTES), tagger)),
     )
 
@@ -187,10 +186,8 @@ def build_example(results: Results) -> Table:
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
         columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))),
         rows=tuple(rows),
-        measures=(
-            "What the models read: words (X), the entity each is part of (E, “;” for none) and the"
-            " tokens of each word (T). Entities are numbered by document."
-        ),
+        measures="""What the models read: words (X), the entity each is part of (E, “;” for none)
+            and the tokens of each word (T). Entities are numbered by document.""",
     )
 
 

@@ -175,10 +175,7 @@ class Rows:
 
 
 def draw_intervals(
-    panels: Sequence[Rows],
-    label: str = "",
-    margin: float = 0.0,
-    across: int = 99,
+    panels: Sequence[Rows], label: str = "", margin: float = 0.0, across: int = 99
 ) -> Figure | None:
     """Panels, ``across`` of them beside each other, with the same rows: a point and its interval
     each. ``margin``: what counts as no difference is grey.

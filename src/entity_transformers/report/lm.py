@@ -12,13 +12,12 @@ from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import Measure, Part, Pivot, Place, key_of, models
 from entity_transformers.report.results import (
     Results,
-    Statistic,
     has_entities,
     sort_by_era,
     summarise,
     write_label,
 )
-from entity_transformers.report.table import MISSING, Cell
+from entity_transformers.report.table import MISSING, Cell, Number
 
 STEP = "lm"
 FEWEST = 3
@@ -47,19 +46,19 @@ def read_seconds(results: Results, model: ModelEntry, measure: str) -> dict[int,
     return dict(zip(map(int, rows["seed"]), rows["value"], strict=True))
 
 
-def read_timing(results: Results, model: ModelEntry, measure: str) -> Statistic:
+def read_timing(results: Results, model: ModelEntry, measure: str) -> Number:
     """Mean and deviation over seeds of a time."""
     return summarise(read_seconds(results, model, measure).values())
 
 
-def count_tokens(results: Results, model: ModelEntry) -> Statistic:
+def count_tokens(results: Results, model: ModelEntry) -> Number:
     """Tokens that it was trained on, those of the weights that it started from counted in."""
     before = results.by_seed(model, at(STEP, "tokens_before"))
     seen = results.by_seed(model, at(STEP, "tokens_seen"))
     return summarise(tokens + before.get(seed, 0) for seed, tokens in seen.items())
 
 
-def count_seconds(results: Results, model: ModelEntry) -> Statistic:
+def count_seconds(results: Results, model: ModelEntry) -> Number:
     """Seconds of its training steps, the median of one times their number, without validations; of
     what has no steps (static vectors) all seconds. Those of the weights that it started from are
     counted in.
@@ -96,7 +95,7 @@ def list_objectives(results: Results) -> dict[str, str]:
 
 
 def _timed(heading: str, measure: str, digits: int) -> Measure:
-    def cell(results: Results, place: Place) -> Statistic:
+    def cell(results: Results, place: Place) -> Number:
         return read_timing(results, place["model"], measure)
 
     return Measure(heading, digits=digits, cell=cell)
@@ -127,18 +126,14 @@ MODELS = Pivot(
         _timed("s / step", "seconds_per_step", 3),
         _timed("Tokens / s", "tokens_per_second", 0),
     ),
-    measures=(
-        "Labels: the layer of entity labels that the model is trained on. Controls are GPT2E"
-        " without labels (unlabelled), with labels permuted among a document's mentions (shuffled)"
-        " or without one on first mentions (first-only), and GPT2 with as many parameters."
-    ),
+    measures="""Labels: the layer of entity labels that the model is trained on. Controls are GPT2E
+        without labels (unlabelled), with labels permuted among a document's mentions (shuffled) or
+        without one on first mentions (first-only), and GPT2 with as many parameters.""",
     note=lambda results: (
         f"Losses are in nats per token.{explain_missing(results)}{describe_others(results)}"
     ),
-    paper_note=(
-        f"The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for"
-        f" {paper.TRAINING_STEPS:,} steps."
-    ),
+    paper_note=f"""The paper trains GPT2-small ({paper.PARAMETERS / 1e6:.0f} M parameters) for
+        {paper.TRAINING_STEPS:,} steps.""",
 )
 
 
@@ -211,10 +206,5 @@ def draw_validation(results: Results) -> Figure | None:
 
 
 PARTS = (
-    Part(
-        STEP,
-        "The models",
-        (MODELS,),
-        {"figure2": draw_training, "figure3": draw_validation},
-    ),
+    Part(STEP, "The models", (MODELS,), {"figure2": draw_training, "figure3": draw_validation}),
 )

@@ -6,14 +6,16 @@ all is asked first; told the entity of the next token, it has to be better.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import perplexity, vectors
+from entity_transformers.report import vectors
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import (
@@ -26,15 +28,16 @@ from entity_transformers.report.intervals import (
     share_number,
 )
 from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
+from entity_transformers.report.perplexity import lambada_key, read_share
 from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
-from entity_transformers.report.results import Results, Statistic, summarise, write_label
-from entity_transformers.report.table import Cell, Number, Table, leave_out_empty, show
+from entity_transformers.report.results import Results, summarise, write_label
+from entity_transformers.report.table import Number
 
 SPLIT, OFF = "test", "off"
 PARAMETERS = at("lm", "parameters")
 
 
-def measure_apart(results: Results, model: ModelEntry) -> Statistic:
+def measure_apart(results: Results, model: ModelEntry) -> Number:
     """How much more alike, in context and without the mean vector, one entity's mentions are than
     those of different ones; mean over the parts of speech that have entities.
     """
@@ -50,7 +53,7 @@ def measure_apart(results: Results, model: ModelEntry) -> Statistic:
 
 
 def _mean(results: Results, model: ModelEntry | None, name: str) -> float | None:
-    return results.statistic(model, loss(SPLIT, OFF, name)).mean
+    return results.statistic(model, loss(SPLIT, OFF, name)).value
 
 
 def _bits_per_nat(results: Results, model: ModelEntry | None) -> float | None:
@@ -64,23 +67,22 @@ def read_bits(results: Results, model: ModelEntry) -> Number:
     bits, factor = _mean(results, model, "bits_per_byte"), _bits_per_nat(results, model)
     found = describe(results, (model, loss(SPLIT, OFF)))
     if found is None or bits is None or factor is None:
-        return Number(bits, 4)
-    return replace(found.scale(factor), value=bits).number(signed=False)
+        return Number(bits)
+    return replace(found.scale(factor), value=bits)
 
 
 def read_f1(results: Results, model: ModelEntry) -> Number:
     """Strict span F1 of the spans of all seeds' taggers, a fraction, with such an interval."""
     found = describe(results, (model, vectors.F1))
-    if found is None or found.interval is None:
-        mean = vectors.average(results, model, vectors.F1).mean
-        return Number(mean, 1, percent=True)
-    low, high = found.interval
-    return Number(found.value, 1, low=max(0.0, low), high=min(1.0, high), percent=True)
+    if found is None or found.low is None or found.high is None:
+        return Number(vectors.average(results, model, vectors.F1).value, percent=True)
+    low, high = max(0.0, found.low), min(1.0, found.high)
+    return Number(found.value, low=low, high=high, percent=True)
 
 
 def read_words(results: Results, model: ModelEntry) -> Number:
     """Perplexity per word of test with the interval of `read_bits`: its logarithm is a multiple."""
-    found = show(results.statistic(model, loss(SPLIT, OFF, "perplexity_word")), 1)
+    found = results.statistic(model, loss(SPLIT, OFF, "perplexity_word"))
     bits = read_bits(results, model)
     if not found.value or not bits.value or bits.interval is None:
         return found
@@ -88,76 +90,76 @@ def read_words(results: Results, model: ModelEntry) -> Number:
     return replace(found, std=None, low=low, high=high)
 
 
-def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) -> Number:
+def read_gap(results: Results, model: ModelEntry, against: ModelEntry | None) -> Estimate | None:
     """Bits per byte of test less the other's on the same documents."""
     key, factor = loss(SPLIT, OFF), _bits_per_nat(results, against)
     gap = None if model is against else compare(results, (model, key), (against, key))
-    return Number(None) if gap is None or factor is None else gap.scale(factor).number()
+    return None if gap is None or factor is None else gap.scale(factor)
 
 
-def read_cached(results: Results, model: ModelEntry) -> Number:
+def read_cached(results: Results, model: ModelEntry) -> float | None:
     """Bits per byte of test with the largest cache."""
-    bits, cached = (
-        _mean(results, model, "bits_per_byte"),
-        perplexity.read_share(results, model, SPLIT),
-    )
-    return Number(bits and cached and bits * cached[1], 4)
+    bits, cached = _mean(results, model, "bits_per_byte"), read_share(results, model, SPLIT)
+    return bits and cached and bits * cached[1]
 
 
-def read_accuracy(results: Results, model: ModelEntry) -> Number:
+def read_accuracy(results: Results, model: ModelEntry) -> Number | None:
     """Share of LAMBADA's last words that are right, with an interval over passages and seeds."""
-    key = perplexity.lambada_key("last_word_accuracy")
+    key = lambada_key("last_word_accuracy")
     values, passages = results.by_seed(model, key), round(results.count(model, key) or 0)
-    if not passages:
-        return Number(None, 2, percent=True)
-    return share_number(list(values.values()), passages, 2)
+    return share_number(list(values.values()), passages) if passages else None
 
 
-def build_overview(results: Results) -> Table:
-    """A row per system."""
-    systems = list_systems(results)
-    base = results.baseline if results.baseline in systems else None
-    whole = results.statistic(base, PARAMETERS).mean
-    other = "GPT2" if base is None else write_label(base)
-    nats = perplexity.lambada_key("last_word_perplexity")
+def _systems(results: Results, _: Place) -> Iterator[Line]:
+    for model in list_systems(results):
+        yield (write_label(model),), {"model": model}
 
-    def share(model: ModelEntry) -> Number:
-        own = results.statistic(model, PARAMETERS).mean
-        return Number(own / whole if own and whole else None, 2)
 
-    columns: dict[str, Callable[[ModelEntry], Cell]] = {
-        "System": write_label,
-        "Era": lambda model: model.kind.era,
-        "Year": lambda model: str(model.kind.year),
-        "Parameters": lambda model: show(results.statistic(model, PARAMETERS), 0),
-        f"of {other}'s": share,
-        "Tokens seen": lambda model: show(count_tokens(results, model), 0),
-        "Seconds": lambda model: show(count_seconds(results, model), 0),
-        "PPL per word": lambda model: read_words(results, model),
-        "Bits per byte": lambda model: read_bits(results, model),
-        f"less {other}'s": lambda model: read_gap(results, model, base),
-        "with a cache": lambda model: read_cached(results, model),
-        "LAMBADA accuracy": lambda model: read_accuracy(results, model),
-        "LAMBADA nats": lambda model: show(results.statistic(model, nats, math.log), 2),
-        "Mentions apart": lambda model: show(measure_apart(results, model), 3),
-        "NER F1": lambda model: read_f1(results, model),
-    }
-    return leave_out_empty(
-        Table(
-            name="overview",
-            title="Every system",
-            columns=tuple(columns),
-            rows=tuple(tuple(read(model) for read in columns.values()) for model in systems),
-            measures="What each system costs to train and what it reaches, by era and year.",
-            note=(
-                "Of the test split, no entities given. Brackets: 95 % intervals over documents (of"
-                " LAMBADA over passages) and seeds; ±: standard deviation over seeds. With a cache:"
-                " the largest of table cache. Mentions apart: cosine between mentions of one entity"
-                " minus that between entities (in context, mean removed). Seconds: of the training"
-                " steps alone, and of the weights that a system started from."
-            ),
-        )
-    )
+def _overview(results: Results) -> Iterator[Measure]:
+    base = results.baseline if results.baseline in list_systems(results) else None
+    whole, other = results.statistic(base, PARAMETERS).value, write_label(base) if base else "GPT2"
+    words = {"step": "lambada", "split": "lambada", "entities": OFF}
+
+    def read(heading: str, function: Any, digits: int, percent: bool = False) -> Measure:
+        def cell(results: Results, row: Place) -> Number | float | None:
+            return function(results, row["model"])
+
+        return Measure(heading, digits=digits, percent=percent, cell=cell)
+
+    def share(results: Results, model: ModelEntry) -> float | None:
+        own = results.statistic(model, PARAMETERS).value
+        return own / whole if own and whole else None
+
+    yield Measure("Era", cell=lambda _, row: row["model"].kind.era)
+    yield Measure("Year", cell=lambda _, row: str(row["model"].kind.year))
+    yield Measure("Parameters", "parameters", 0)
+    yield read(f"of {other}'s", share, 2)
+    yield read("Tokens seen", count_tokens, 0)
+    yield read("Seconds", count_seconds, 0)
+    yield read("PPL per word", read_words, 1)
+    yield read("Bits per byte", read_bits, 4)
+    yield read(f"less {other}'s", partial(read_gap, against=base), 4)
+    yield read("with a cache", read_cached, 4)
+    yield read("LAMBADA accuracy", read_accuracy, 2, percent=True)
+    yield Measure("LAMBADA nats", "last_word_perplexity", scale=math.log, place=words)
+    yield read("Mentions apart", measure_apart, 3)
+    yield read("NER F1", read_f1, 1, percent=True)
+
+
+OVERVIEW = Pivot(
+    name="overview",
+    title="Every system",
+    step="lm",
+    rows=(Axis(("System",), _systems),),
+    columns=(_overview,),
+    sparse=True,
+    measures="What each system costs to train and what it reaches, by era and year.",
+    note="""Of the test split, no entities given. Brackets: 95 % intervals over documents (of
+        LAMBADA over passages) and seeds; ±: standard deviation over seeds. With a cache: the
+        largest of table cache. Mentions apart: cosine between mentions of one entity minus that
+        between entities (in context, mean removed). Seconds: of the training steps alone, and of
+        the weights that a system started from.""",
+)
 
 
 def draw_overview(results: Results) -> Figure | None:
@@ -166,7 +168,7 @@ def draw_overview(results: Results) -> Figure | None:
     """
     colours, bits, scores = choose_colours(results), list[Bar | None](), list[Bar | None]()
     for model in list_systems(results):
-        seconds, name = count_seconds(results, model).mean, write_label(model)
+        seconds, name = count_seconds(results, model).value, write_label(model)
         label = name if seconds is None else f"{name}, {seconds:,.0f} s"
         for bars, read in ((bits, read_bits), (scores, read_f1)):
             number = read(results, model)
@@ -241,16 +243,12 @@ ADAPTERS = Pivot(
     step="lm",
     rows=(Axis(("Labels",), _adapters),),
     columns=(_adapter_columns,),
-    measures=(
-        "Nats per token with what each entry reads: on dev at each learning rate, of which the best"
-        " is kept, and on test."
-    ),
-    note=(
-        "LoRA: as many parameters in the same blocks, without a memory. If the positive control is"
-        f" not better than no labels by {-LEARNT} nats, the memory has not been learnt to be used,"
-        " and the other rows say nothing of what labels are worth. A row in longer windows differs"
-        " from the others by its windows, too."
-    ),
+    measures="""Nats per token with what each entry reads: on dev at each learning rate, of which
+        the best is kept, and on test.""",
+    note=f"""LoRA: as many parameters in the same blocks, without a memory. If the positive control
+        is not better than no labels by {-LEARNT} nats, the memory has not been learnt to be used,
+        and the other rows say nothing of what labels are worth. A row in longer windows differs
+        from the others by its windows, too.""",
 )
 
 
@@ -263,7 +261,7 @@ def say_adapters(results: Results) -> tuple[str, ...]:
     assert told is not None
     control = (
         "Told the entity of the next token, entity attention differs from the same without labels"
-        f" by {told.number()} nats per token"
+        f" by {told} nats per token"
     )
     if not learnt:
         return (f"{control}. It has not learnt to use labels, so no verdict on them is given.",)
@@ -273,17 +271,11 @@ def say_adapters(results: Results) -> tuple[str, ...]:
     verdict = name_difference(gap.interval, EQUIVALENT)
     return (
         f"{control}, so it can use labels. With gold labels after each mention it differs from LoRA"
-        f" by {gap.number()} ({verdict}).",
+        f" by {gap} ({verdict}).",
     )
 
 
 PARTS = (
-    Part("lm", "Every system", (build_overview,), {"overview": draw_overview}, name="overview"),
-    Part(
-        "lm",
-        "Entity attention on a pretrained model",
-        (ADAPTERS,),
-        say=say_adapters,
-        name="adapters",
-    ),
+    Part("lm", "Every system", (OVERVIEW,), {"overview": draw_overview}, name="overview"),
+    Part("lm", str(ADAPTERS.title), (ADAPTERS,), say=say_adapters, name="adapters"),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from statistics import fmean
 
 from matplotlib.figure import Figure
 
@@ -33,7 +34,6 @@ from entity_transformers.report.pivot import (
 from entity_transformers.report.results import (
     GENERATED,
     Results,
-    Statistic,
     has_entities,
     summarise,
     write_label,
@@ -96,7 +96,7 @@ def _printed(heading: str, name: str, digits: int) -> Measure:
     return Measure(heading, digits=digits, cell=cell)
 
 
-def _time(results: Results, place: Place) -> Statistic:
+def _time(results: Results, place: Place) -> Number:
     timed = TIMES.get(place["split"], "") if _is_main(place) else ""
     return lm.read_timing(results, place["model"], timed)
 
@@ -118,14 +118,13 @@ TABLE2 = Pivot(
     ),
     measures="How well each model predicts text; PPL and loss (nats) are per token.",
     note=lambda results: (
-        "Training: the mean since the validation before the one whose weights are scored, dropout"
-        f" on. Time: the median of a training step in seconds, and the scoring of as many tokens."
-        f" {INTERVAL}{lm.explain_missing(results)}"
+        f"""Training: the mean since the validation before the one whose weights
+        are scored, dropout on. Time: the median of a training step in seconds, and the scoring of
+        as many tokens. {INTERVAL}{lm.explain_missing(results)}"""
     ),
-    paper_note=(
-        "The paper's two times look swapped: its text calls GPT2E the slower. Its validation loss"
-        " of 0.187 beside a training loss of 1.71 cannot be that of text never seen."
-    ),
+    paper_note="""The paper's two times look swapped: its text calls GPT2E the slower. Its
+        validation loss of 0.187 beside a training loss of 1.71 cannot be that of text never
+        seen.""",
 )
 
 
@@ -189,14 +188,14 @@ CONTROLS = Pivot(
         Measure("Verdict", cell=lambda _, row: row["verdict"]),
     ),
     measures=lambda results: (
-        f"The difference in loss, {_tested(results)} minus the other model, in nats per token:"
-        " below zero the former is better."
+        f"""The difference in loss, {_tested(results)} minus the other model,
+        in nats per token: below zero the former is better."""
     ),
     note=lambda results: (
-        f"{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it lies within"
-        f" ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}. {INTERVAL} A"
-        " control is met with entities on or off, whichever is better for it."
-        f" Not run: {', '.join(list_missing_controls(results, results.trained)) or 'none'}."
+        f"""{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it
+        lies within ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}.
+        {INTERVAL} A control is met with entities on or off, whichever is better for it. Not run:
+        {", ".join(list_missing_controls(results, results.trained)) or "none"}."""
     ),
 )
 
@@ -233,10 +232,8 @@ OTHERS = Pivot(
     step=STEP,
     rows=(Axis(("Model", "Minus"), _list_others),),
     columns=CONTROLS.columns,
-    measures=(
-        "The difference in loss, the first less the second, in nats per token, each with the"
-        " entities that it is given; below them those that were trained in the same way."
-    ),
+    measures="""The difference in loss, the first less the second, in nats per token, each with the
+        entities that it is given; below them those that were trained in the same way.""",
     note=INTERVAL,
 )
 
@@ -274,7 +271,7 @@ def _parts(results: Results, _: Place) -> Iterator[Line]:
 def _gap(results: Results, place: Place) -> Cell:
     on, off = (side(place, entities=given) for given in ("on", "off"))
     gaps = intervals.pair_seeds(results, on, off) if has_entities(place["model"]) else []
-    return Number(summarise(gaps).mean, 4, signed=True) if gaps else MISSING
+    return Number(fmean(gaps), signed=True) if gaps else MISSING
 
 
 def _given(results: Results) -> dict[str, str]:
@@ -295,13 +292,11 @@ BY_CLASS = Pivot(
     columns=(
         Measure("Tokens", digits=0, cell=_count),
         cross(values("entities", _given, "Given"), [Measure("", "perplexity")], STEP, "PPL {0}"),
-        Measure("Loss on − off", "loss", cell=_gap),
+        Measure("Loss on − off", "loss", 4, cell=_gap),
     ),
     measures="Where knowing entities could help.",
-    note=(
-        "Gold labels reveal that an entity will come back, and what a reader would have to infer:"
-        " compare entities off and the controls before crediting the memory."
-    ),
+    note="""Gold labels reveal that an entity will come back, and what a reader would have to infer:
+        compare entities off and the controls before crediting the memory.""",
 )
 
 
@@ -309,18 +304,18 @@ def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, fl
     """The largest cache that the model was given, and what it leaves of the loss, a fraction."""
     place = {"step": CACHE, "measure": "loss", "split": split, "model": model}
     sizes = map(int, results.frame.distinct("size", CACHE, measure="loss"))
-    losses = {size: results.statistic(*side(place, size=size)).mean for size in sizes}
+    losses = {size: results.statistic(*side(place, size=size)).value for size in sizes}
     alone = losses.pop(0, None)
     shares = {size: loss / alone for size, loss in losses.items() if loss is not None and alone}
     return max(shares.items()) if shares else None
 
 
-def _minus_without(results: Results, place: Place) -> Statistic:
+def _minus_without(results: Results, place: Place) -> Number:
     own, alone = side(place), side(place, size="0")
     return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))
 
 
-def _chosen(results: Results, place: Place) -> Statistic:
+def _chosen(results: Results, place: Place) -> Number:
     """What was chosen for a cache; none without one."""
     cached = place["size"] != "0"
     return results.statistic(*side(place)) if cached else summarise(())
@@ -342,10 +337,8 @@ WITH_CACHE = Pivot(
         Measure("Lambda", "weight", 3, cell=_chosen),
     ),
     measures="The model mixed with a continuous cache of the document's latest tokens.",
-    note=(
-        "Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Nats per"
-        " token, no labels given."
-    ),
+    note="""Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Nats per
+        token, no labels given.""",
 )
 HIDDEN = Pivot(
     name=PSEUDO,
@@ -360,14 +353,10 @@ HIDDEN = Pivot(
         Measure("Tokens", shows="count"),
         Measure("Documents", "documents", 0, place={"entities": ""}),
     ),
-    measures=(
-        "How well each token is predicted from all others of its window: each is hidden in its turn"
-        " (Salazar et al., 2020)."
-    ),
-    note=(
-        "This is no probability of the text: compare it only between models of hidden tokens with"
-        " one encoder and the same windows. Entities on: the hidden token's label is given too."
-    ),
+    measures="""How well each token is predicted from all others of its window: each is hidden in
+        its turn (Salazar et al., 2020).""",
+    note="""This is no probability of the text: compare it only between models of hidden tokens with
+        one encoder and the same windows. Entities on: the hidden token's label is given too.""",
 )
 
 
@@ -377,7 +366,7 @@ def draw_differences(results: Results) -> Figure | None:
     """
     colours = choose_colours(results)
     bars = [
-        Bar(_name(one.against, one.given), one.found.number(), colours[one.against.name])
+        Bar(_name(one.against, one.given), one.found, colours[one.against.name])
         for one in intervals.compare_all(results)
     ]
     split = intervals.judged_split(results)
@@ -435,7 +424,7 @@ TABLE3 = Pivot(
     where={"split": LAMBADA, "entities": "off"},
     rows=(models(label=write_scored, difference=True),),
     columns=(
-        Measure("Paper nats", compare="cell", cell=_printed3),
+        Measure("Paper nats", digits=4, compare="cell", cell=_printed3),
         _nats("Last word nats", "last_word_perplexity", "units"),
         _accuracy("Last word accuracy", "last_word_accuracy"),
         _nats("Last token nats", "last_token_perplexity"),
@@ -459,10 +448,7 @@ TABLE3 = Pivot(
 
 PARTS = (
     Part(
-        STEP,
-        "Perplexity",
-        (TABLE2, CONTROLS, OTHERS, BY_CLASS),
-        {"differences": draw_differences},
+        STEP, "Perplexity", (TABLE2, CONTROLS, OTHERS, BY_CLASS), {"differences": draw_differences}
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),

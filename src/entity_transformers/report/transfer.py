@@ -112,10 +112,8 @@ EXAMPLES = Pivot(
         Measure("Licence", cell=lambda _, place: find_task(place["task"]).licence),
     ),
     measures="Tasks with labels.",
-    note=(
-        "Splits are ours if the authors publish no labels of their test, or no split at all"
-        " (docs/transfer.md). Left out: could not be read."
-    ),
+    note="""Splits are ours if the authors publish no labels of their test, or no split at all
+        (docs/transfer.md). Left out: could not be read.""",
 )
 
 
@@ -129,10 +127,10 @@ def _accuracy(results: Results, place: Place) -> Number:
     """The mean over the seeds of the fine-tuning, with Wilson's interval over the examples."""
     scored = side(place, step=STEP, measure="accuracy")
     share, count = results.statistic(*scored), round(results.count(*scored) or 0)
-    if share.mean is None or not count:
+    if share.value is None or not count:
         return Number(None)
-    low, high = share_interval(share.mean * count, count)
-    return Number(share.mean, 1, share.std, low, high, percent=True)
+    low, high = share_interval(share.value * count, count)
+    return replace(share, digits=1, low=low, high=high, percent=True)
 
 
 def _scored(results: Results, place: Place) -> bool:
@@ -164,13 +162,11 @@ SCORES = Pivot(
         Measure("Examples", shows="count"),
         Measure("Measure", cell=lambda _, place: place["measure"]),
         Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
-        Measure("Score", cell=_accuracy),
+        Measure("Score", digits=1, percent=True, cell=_accuracy),
     ),
     measures="Pretrained models trained on a task, with a linear layer on their last state.",
-    note=(
-        "Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds."
-        " Full: no entities are given. A task after another: the model was trained on the other."
-    ),
+    note="""Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds.
+        Full: no entities are given. A task after another: the model was trained on the other.""",
 )
 
 
@@ -206,14 +202,12 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
     columns=(
-        Measure("Right", cell=lambda _, row: average_pairs(row["pairs"])),
+        Measure("Right", digits=1, percent=True, cell=lambda _, row: average_pairs(row["pairs"])),
         Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(mcnemar, row["pairs"]))),
     ),
     measures="Two models, or one in two variants, on the same examples.",
-    note=(
-        "In points, with an interval over examples and seeds; p is that of the exact test, the"
-        " largest of all seeds, and not corrected for the number of rows."
-    ),
+    note="""In points, with an interval over examples and seeds; p is that of the exact test, the
+        largest of all seeds, and not corrected for the number of rows.""",
 )
 
 
@@ -236,10 +230,8 @@ GAP = Pivot(
         Measure("Feminine / masculine", cell=_ratio),
     ),
     measures="Which of two names does a pronoun stand for, after fine-tuning?",
-    note=(
-        "Webster et al. (2018), by their scorer's definitions. One name is always chosen, though in"
-        " one snippet of nine neither is right."
-    ),
+    note="""Webster et al. (2018), by their scorer's definitions. One name is always chosen, though
+        in one snippet of nine neither is right.""",
 )
 
 
@@ -254,7 +246,7 @@ def _of_type(kind: str) -> Iterator[Measure]:
         about = {"type": kind, "version": version}
         heading = f"{version.capitalize()}, type {kind}"
         yield Measure(heading, "accuracy", 1, percent=True, place=about)
-    yield Measure(f"Gap, type {kind}", place={"type": kind}, cell=_versions)
+    yield Measure(f"Gap, type {kind}", "", 1, percent=True, place={"type": kind}, cell=_versions)
 
 
 WINOBIAS = replace(
@@ -264,14 +256,10 @@ WINOBIAS = replace(
     where={"measure": "accuracy"},
     rows=(_trials("winobias"), models()),
     columns=(*_of_type("1"), *_of_type("2")),
-    measures=(
-        "Is a pronoun resolved more often if its gender is the stereotypical one of the right"
-        " occupation (pro) than if it is not (anti)? The gap is pro minus anti."
-    ),
-    note=(
-        "Zhao et al. (2018). The candidate takes the pronoun's place, so that a gap can only come"
-        " from sentences with a second pronoun."
-    ),
+    measures="""Is a pronoun resolved more often if its gender is the stereotypical one of the right
+        occupation (pro) than if it is not (anti)? The gap is pro minus anti.""",
+    note="""Zhao et al. (2018). The candidate takes the pronoun's place, so that a gap can only come
+        from sentences with a second pronoun.""",
 )
 RECALLED = replace(
     SCORES,
@@ -284,10 +272,8 @@ RECALLED = replace(
         Measure("Moved", "moved", 0, shows="plain"),
     ),
     measures="In how many examples the memory holds an entity that comes again.",
-    note=(
-        "Recalled: an entity of the first text comes again after it. Moved: shuffled entities are"
-        " others than the resolver's."
-    ),
+    note="""Recalled: an entity of the first text comes again after it. Moved: shuffled entities are
+        others than the resolver's.""",
 )
 
 
@@ -299,7 +285,7 @@ def list_rates(results: Results) -> dict[str, str]:
 
 def _best_rate(results: Results, place: Place) -> Cell:
     """The rate with the lowest loss on dev; "" where none was tried."""
-    means = {r: results.statistic(*side(place, rate=r)).mean for r in list_rates(results)}
+    means = {r: results.statistic(*side(place, rate=r)).value for r in list_rates(results)}
     losses = {rate: loss for rate, loss in means.items() if loss is not None}
     if not losses:
         return ""
