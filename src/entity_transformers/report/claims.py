@@ -32,6 +32,7 @@ from entity_transformers.report.results import (
     Transform,
     has_entities,
     write_label,
+    write_minus,
 )
 from entity_transformers.report.table import Number, Table
 
@@ -83,29 +84,28 @@ def judge_entities(results: Results) -> Judged:
     labels and a GPT2 of its size, beyond the interval; the differences stand in table controls.
     """
     split, ours = intervals.judged_split(results), results.proposed
-    found = intervals.compare_all(results)
+    found = {(against, given): gap for against, given, gap in intervals.compare_all(results)}
     if ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
         return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
-    own = [abs(one.found.value) for one in found if one.against == ours]
+    own = [abs(gap.value) for (against, _), gap in found.items() if against == ours]
     if own and max(own) < INERT:
         less = f"differ by less than {INERT} nats per token on {split}."
         return UNUSED, f"{VERDICTS[UNUSED]}: entities on, off and shuffled {less}"
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
-    met = [one for one in found if one.against.name in needed]
-    unbeaten = [one for one in met if not one.found.beats]
-    missing = _list(perplexity.list_missing_controls(results, (one.against for one in met)))
+    met = {against: gap for (against, _), gap in found.items() if against.name in needed}
+    unbeaten = {against: gap for against, gap in met.items() if not gap.beats}
+    missing = _list(perplexity.list_missing_controls(results, met))
     where = f"on {split} {write_label(ours)}"
     if unbeaten:
-        worse = any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
+        worse = any(gap.low is not None and gap.low > 0 for gap in unbeaten.values())
         status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
-        names = _list((write_label(one.against) for one in unbeaten), "or")
+        names = _list(map(write_label, unbeaten), "or")
         return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
     if missing:
         return ABSENT, f"{VERDICTS[ABSENT]}: the controls {missing} were not run."
-    names = _list(write_label(one.against) for one in met)
-    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {names}."
+    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {_list(map(write_label, met))}."
 
 
 def _list(items: Iterable[str], word: str = "and") -> str:
@@ -157,11 +157,10 @@ def _compare_seeds(
 
 def _perplexity(results: Results) -> Judged:
     gap = intervals.compare_loss(results, results.baseline, "off")
-    if gap is None or results.proposed is None:
+    if gap is None:
         return NOT_MEASURED
-    pair = f"{write_label(results.proposed)} minus {write_label(gap.against)}"
-    text = f"on {intervals.judged_split(results)}, {pair} {_weigh(gap.found)}"
-    status = intervals.judge(gap.found.interval, 0)
+    text = f"on {intervals.judged_split(results)}, {write_minus(results)} {_weigh(gap)}"
+    status = intervals.judge(gap.interval, 0)
     return status, f"{text}; indistinguishable would be within ±{MARGIN}"
 
 
@@ -286,7 +285,7 @@ def say_perplexity(results: Results) -> str:
         elif off is not None:
             said.append(f"{write_label(model)} {off:.2f}")
     gap = intervals.compare_loss(results, results.baseline, "off")
-    tail = "" if gap is None else f" The difference is {_weigh(gap.found)}."
+    tail = "" if gap is None else f" The difference is {_weigh(gap)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 

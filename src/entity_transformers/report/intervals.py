@@ -312,28 +312,19 @@ def judged_split(results: Results) -> str | None:
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
-class Difference(NamedTuple):
-    """Loss of the model under test with entities minus that of ``against``, given entities "on",
-    "off" or "shuffled", in nats per token of the split that claims are judged on.
+def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Estimate | None:
+    """Loss of the model under test with entities minus that of another one, given entities "on",
+    "off" or "shuffled", in nats per token of the split that claims are judged on; None where one
+    was not scored.
     """
-
-    against: ModelEntry
-    given: str
-    found: Estimate
-
-
-def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Difference | None:
-    """The model under test against another one; None where one was not scored."""
     split = judged_split(results) or ""
-    sides = (results.proposed, loss(split, "on")), (against, loss(split, given))
-    found = compare(results, *sides)
-    return None if found is None or against is None else Difference(against, given, found)
+    return compare(results, (results.proposed, loss(split, "on")), (against, loss(split, given)))
 
 
-def compare_all(results: Results) -> tuple[Difference, ...]:
+def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
     """The model under test with entities against the baseline, against itself without entities and
     with shuffled ids if it reads any, against every control in the condition, entities on or off,
-    in which its loss is lower.
+    in which its loss is lower: the other one, what it is given, and the difference.
     """
     ours, split = results.proposed, judged_split(results) or ""
     pairs = [(results.baseline, "off")]
@@ -344,8 +335,10 @@ def compare_all(results: Results) -> tuple[Difference, ...]:
         means = {one: results.statistic(model, loss(split, one)).value for one in given}
         known = {one: mean for one, mean in means.items() if mean is not None}
         pairs.append((model, min(known, key=known.__getitem__, default="off")))
-    found = (compare_loss(results, *pair) for pair in pairs)
-    return tuple(one for one in found if one is not None)
+    for against, condition in pairs:
+        found = compare_loss(results, against, condition)
+        if found is not None and against is not None:
+            yield against, condition, found
 
 
 class Pair(NamedTuple):

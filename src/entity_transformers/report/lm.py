@@ -9,7 +9,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
 from entity_transformers.report.figures import Line, Panel, choose_colours, choose_marks, draw_lines
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Measure, Part, Pivot, Place, key_of, models
+from entity_transformers.report.pivot import Measure, Part, Pivot, Place, models
 from entity_transformers.report.results import (
     Results,
     has_entities,
@@ -20,6 +20,7 @@ from entity_transformers.report.results import (
 from entity_transformers.report.table import MISSING, Cell, Number
 
 STEP = "lm"
+SIZE = at(STEP, "parameters")
 FEWEST = 3
 """Kinds of models from which on a study compares systems."""
 OBJECTIVES = {
@@ -94,11 +95,8 @@ def list_objectives(results: Results) -> dict[str, str]:
     return dict(zip(rows["model"], rows.get("objective", ()), strict=True))
 
 
-def _timed(heading: str, measure: str, digits: int) -> Measure:
-    def cell(results: Results, place: Place) -> Number:
-        return read_timing(results, place["model"], measure)
-
-    return Measure(heading, digits=digits, cell=cell)
+def _time(results: Results, place: Place) -> Number:
+    return read_timing(results, place["model"], place["measure"])
 
 
 def _labels(_: Results, place: Place) -> Cell:
@@ -106,7 +104,7 @@ def _labels(_: Results, place: Place) -> Cell:
 
 
 def _seeds(results: Results, place: Place) -> int:
-    return len(results.by_seed(place["model"], key_of(place)))
+    return len(results.by_seed(place["model"], SIZE))
 
 
 MODELS = Pivot(
@@ -116,15 +114,17 @@ MODELS = Pivot(
     rows=(models(),),
     columns=(
         Measure("Labels", cell=_labels),
-        Measure("Seeds", "parameters", 0, cell=_seeds),
+        Measure(
+            "Seeds", digits=0, cell=lambda results, row: len(results.by_seed(row["model"], SIZE))
+        ),
         Measure("Parameters", "parameters", 0),
         Measure("Steps", "steps", 0),
         Measure("Tokens seen", "tokens_seen", 0),
         Measure("Best dev loss", "best_loss", 4, place={"split": "dev"}),
         Measure("at step", "best_step", 0),
         Measure("Skipped steps", "skipped_steps", 0),
-        _timed("s / step", "seconds_per_step", 3),
-        _timed("Tokens / s", "tokens_per_second", 0),
+        Measure("s / step", "seconds_per_step", 3, cell=_time),
+        Measure("Tokens / s", "tokens_per_second", 0, cell=_time),
     ),
     measures="""Labels: the layer of entity labels that the model is trained on. Controls are GPT2E
         without labels (unlabelled), with labels permuted among a document's mentions (shuffled) or

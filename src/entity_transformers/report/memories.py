@@ -17,7 +17,21 @@ from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.report import figures
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import name_difference
-from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, side, subtract
+from entity_transformers.report.pivot import (
+    Axis,
+    Line,
+    Measure,
+    Part,
+    Pivot,
+    Place,
+    found,
+    is_scored,
+    models,
+    nest,
+    side,
+    subtract,
+    values,
+)
 from entity_transformers.report.results import Results, write_label
 from entity_transformers.report.table import MISSING, Cell, Number
 
@@ -142,22 +156,16 @@ def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> 
     """All models, or one of them, as a step has read them: by entries of a bounded memory and
     entities among them, else by model, labels and cache.
     """
-    rows, measured = results.frame.find(step, measure="loss"), results.measured(step)
-    bounded = ("rows",) if step == "capacity" else ()
-    about = {"step": step, "split": results.split(step)}
-    sides: list[dict[str, Any]] = []
-    for one in measured if model is None else [model]:
-        own = rows[rows["model"] == one.name][["labels", "size", *bounded]].drop_duplicates()
-        for labels, *numbers in own.itertuples(index=False):
-            read = dict(zip(("size", *bounded), map(int, numbers), strict=True))
-            sides.append({**about, "model": one, "labels": labels, **read})
-
-    def order(side: Place) -> tuple[int, ...]:
-        entries = (side["rows"] + side["size"], side["rows"]) if bounded else ()
-        labels = list(LABELS).index(side["labels"])
-        return (*entries, measured.index(side["model"]), labels, side["size"])
-
-    return sorted(sides, key=order)
+    numbers = ("size", "rows") if step == "capacity" else ("size",)
+    axes = models(), values("labels", LABELS), *map(found, numbers)
+    about = {"step": step, "split": results.split(step), "measure": "loss"}
+    sides = list[Place]()
+    for _, one in nest(results, about, *axes):
+        if is_scored(results, one) and model in (None, one["model"]):
+            sides.append({**one, **{name: int(one[name]) for name in numbers}})
+    if step == "capacity":
+        sides.sort(key=lambda one: (one["rows"] + one["size"], one["rows"]))
+    return sides
 
 
 def read_loss(results: Results, one: Place) -> float:

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import vectors
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
-from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import (
     Estimate,
     compare,
@@ -27,14 +26,13 @@ from entity_transformers.report.intervals import (
     name_difference,
     share_number,
 )
-from entity_transformers.report.lm import count_seconds, count_tokens, list_systems
+from entity_transformers.report.lm import SIZE, count_seconds, count_tokens, list_systems
 from entity_transformers.report.perplexity import lambada_key, read_share
 from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results, summarise, write_label
 from entity_transformers.report.table import Number
 
 SPLIT, OFF = "test", "off"
-PARAMETERS = at("lm", "parameters")
 
 
 def measure_apart(results: Results, model: ModelEntry) -> Number:
@@ -117,7 +115,7 @@ def _systems(results: Results, _: Place) -> Iterator[Line]:
 
 def _overview(results: Results) -> Iterator[Measure]:
     base = results.baseline if results.baseline in list_systems(results) else None
-    whole, other = results.statistic(base, PARAMETERS).value, write_label(base) if base else "GPT2"
+    whole, other = results.statistic(base, SIZE).value, write_label(base) if base else "GPT2"
     words = {"step": "lambada", "split": "lambada", "entities": OFF}
 
     def read(heading: str, function: Any, digits: int, percent: bool = False) -> Measure:
@@ -127,7 +125,7 @@ def _overview(results: Results) -> Iterator[Measure]:
         return Measure(heading, digits=digits, percent=percent, cell=cell)
 
     def share(results: Results, model: ModelEntry) -> float | None:
-        own = results.statistic(model, PARAMETERS).value
+        own = results.statistic(model, SIZE).value
         return own / whole if own and whole else None
 
     yield Measure("Era", cell=lambda _, row: row["model"].kind.era)

@@ -161,11 +161,11 @@ def list_missing_controls(results: Results, met: Iterable[ModelEntry]) -> tuple[
 
 
 def _list_differences(results: Results, _: Place) -> Iterator[Line]:
-    for one in intervals.compare_all(results):
-        own = one.against == results.proposed and abs(one.found.value) < INERT
-        verdict = UNUSED if own else intervals.name_difference(one.found.interval)
-        given = one.given if has_entities(one.against) else MISSING
-        yield (write_label(one.against), given), {"found": one.found, "verdict": verdict}
+    for against, given, gap in intervals.compare_all(results):
+        own = against == results.proposed and abs(gap.value) < INERT
+        verdict = UNUSED if own else intervals.name_difference(gap.interval)
+        shown = write_label(against), given if has_entities(against) else MISSING
+        yield shown, {"found": gap, "verdict": verdict}
 
 
 def _tested(results: Results) -> str:
@@ -180,12 +180,12 @@ CONTROLS = Pivot(
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        Measure("Difference", digits=4, cell=lambda _, row: row["found"]),
+        Measure("Difference", digits=4, held="found"),
         Measure("p", digits=4, cell=lambda _, row: row["found"].p),
         Measure("Documents", digits=0, cell=lambda _, row: row["found"].units),
         Measure("Error over documents", digits=4, cell=lambda _, row: row["found"].errors[0]),
         Measure("Error over seeds", digits=4, cell=lambda _, row: row["found"].errors[1]),
-        Measure("Verdict", cell=lambda _, row: row["verdict"]),
+        Measure("Verdict", held="verdict"),
     ),
     measures=lambda results: (
         f"""The difference in loss, {_tested(results)} minus the other model,
@@ -364,18 +364,13 @@ def draw_differences(results: Results) -> Figure | None:
     """Loss of the model under test minus that of each other model, with 95 % intervals over
     documents and seeds; grey: within ±0.02, which counts as no difference.
     """
-    colours = choose_colours(results)
-    bars = [
-        Bar(_name(one.against, one.given), one.found, colours[one.against.name])
-        for one in intervals.compare_all(results)
-    ]
+    colours, bars = choose_colours(results), list[Bar]()
+    for model, given, gap in intervals.compare_all(results):
+        label = write_scored(model) + f", entities {given}" * has_entities(model)
+        bars.append(Bar(label, gap, colours[model.name]))
     split = intervals.judged_split(results)
     label = f"Nats per token ({split}), {_tested(results)} minus each of these"
     return draw_intervals([Rows("", bars)], label, MARGIN)
-
-
-def _name(model: ModelEntry, given: str) -> str:
-    return f"{write_scored(model)}{f', entities {given}' if has_entities(model) else ''}"
 
 
 LAMBADA = "lambada"

@@ -106,7 +106,7 @@ def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
     def entries(results: Results, place: Place) -> Iterator[Line]:
         model = place["model"]
         for given in conditions if has_entities(model) else ("off",):
-            if results.has(model, key_of({**place, "entities": given})):
+            if is_scored(results, {**place, "entities": given}):
                 yield (given if has_entities(model) else MISSING,), {"entities": given}
 
     return Axis(("Entities",), entries)
@@ -134,6 +134,11 @@ def side(place: Place, **change: Any) -> intervals.Side:
     """The model and the key of a place of which some of it is changed."""
     whole = {**place, **change}
     return whole["model"], key_of(whole)
+
+
+def is_scored(results: Results, place: Place) -> bool:
+    """Is there a number for the place? Which rows of a table to keep."""
+    return results.has(*side(place))
 
 
 @dataclass(frozen=True)

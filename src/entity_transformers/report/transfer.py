@@ -1,5 +1,5 @@
 """Fine-tuning, as in GPT-1: the tasks' examples, scores by task and variant, differences between
-models and variants, and pronouns (GAP by gender, WinoBias by version).
+models and variants, and pronouns (WinoBias by version).
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from entity_transformers.report.pivot import (
     Place,
     cross,
     found,
+    is_scored,
     models,
     side,
     values,
 )
-from entity_transformers.report.results import Results, summarise, write_label, write_pair
+from entity_transformers.report.results import Results, write_label, write_pair
 from entity_transformers.report.table import MISSING, Cell, Number
 from entity_transformers.step import Row
 
 STEP, SPLIT = "transfer", "test"
 FULL, NO_AUXILIARY, NO_PRETRAINING = "full", "no-auxiliary", "no-pretraining"
 ENTITIES = "entities"
-GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
+VERSIONS = ("pro", "anti")
 VARIANTS = {
     FULL: "",
     NO_AUXILIARY: ", no auxiliary loss",
@@ -133,10 +134,6 @@ def _accuracy(results: Results, place: Place) -> Number:
     return replace(share, digits=1, low=low, high=high, percent=True)
 
 
-def _scored(results: Results, place: Place) -> bool:
-    return results.has(*side(place))
-
-
 def _trials(task: str = "") -> Axis:
     """What was scored; of one task, by what the model was trained on."""
 
@@ -156,7 +153,7 @@ SCORES = Pivot(
     step=STEP,
     where={"measure": "accuracy"},
     rows=(_trials(), models()),
-    keep=_scored,
+    keep=is_scored,
     columns=(
         Measure("Trained on", "train_examples", 0, shows="plain", place={"split": "train"}),
         Measure("Examples", shows="count"),
@@ -211,30 +208,6 @@ PAIRS = Pivot(
 )
 
 
-def _ratio(results: Results, place: Place) -> Any:
-    masculine, feminine = (results.by_seed(*side(place, gender=one)) for one in GENDERS)
-    return summarise(feminine[seed] / one for seed, one in masculine.items() if one)
-
-
-GAP = Pivot(
-    name="transfer_gap",
-    title="Fine-tuning: GAP",
-    step=STEP,
-    where={"measure": "gap_f1"},
-    rows=(_trials("gap"), models()),
-    order=("Trained on", "Variant", "Model", "Split"),
-    keep=_scored,
-    columns=(
-        Measure("F1", digits=1, percent=True),
-        *(Measure(f"F1, {g}", digits=1, percent=True, place={"gender": g}) for g in GENDERS),
-        Measure("Feminine / masculine", cell=_ratio),
-    ),
-    measures="Which of two names does a pronoun stand for, after fine-tuning?",
-    note="""Webster et al. (2018), by their scorer's definitions. One name is always chosen, though
-        in one snippet of nine neither is right.""",
-)
-
-
 def _versions(results: Results, place: Place) -> Cell:
     about = {name: place[name] for name in ("task", "variant", "type")}
     pairs = _find(results, place["model"], place["split"], **about, against="version-anti")
@@ -249,12 +222,14 @@ def _of_type(kind: str) -> Iterator[Measure]:
     yield Measure(f"Gap, type {kind}", "", 1, percent=True, place={"type": kind}, cell=_versions)
 
 
-WINOBIAS = replace(
-    GAP,
+WINOBIAS = Pivot(
     name="transfer_winobias",
     title="Fine-tuning: WinoBias",
+    step=STEP,
     where={"measure": "accuracy"},
     rows=(_trials("winobias"), models()),
+    order=("Trained on", "Variant", "Model", "Split"),
+    keep=is_scored,
     columns=(*_of_type("1"), *_of_type("2")),
     measures="""Is a pronoun resolved more often if its gender is the stereotypical one of the right
         occupation (pro) than if it is not (anti)? The gap is pro minus anti.""",
@@ -372,7 +347,7 @@ PARTS = (
     Part(
         STEP,
         "Fine-tuning",
-        (SCORES, PAIRS, GAP, WINOBIAS, RECALLED, RATES),
+        (SCORES, PAIRS, WINOBIAS, RECALLED, RATES),
         {"transfer_scores": draw_scores},
         say,
     ),

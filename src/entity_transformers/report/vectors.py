@@ -148,22 +148,21 @@ ONES = replace(
     marked=lambda results, place: False,
     keep=lambda results, place: results.paper,  # it explains a printed number
 )
+
+
+GROUPS = values("group", lambda results: {group: group for group in _tags(results)}, "Group")
 SHORT = {
     "mention_similarity": "mentions",
     "entity_similarity": "entity",
     "between_entities": "between",
 }
-GROUPS = values("group", lambda results: {group: group for group in _tags(results)}, "Group")
+MENTIONED = tuple(Measure(text, name, 4) for name, text in SHORT.items())
 EVERY = Pivot(
     name="similarity_models",
     title="Table 4, every model: similarity of mentions",
     step=SIMILARITY,
     rows=(runs(), values("context", CONTEXTS, "Context")),
-    columns=(
-        cross(
-            GROUPS, [Measure(text, name, 4) for name, text in SHORT.items()], SIMILARITY, "{0}: {1}"
-        ),
-    ),
+    columns=(cross(GROUPS, MENTIONED, SIMILARITY, "{0}: {1}"),),
     measures="""Mentions of one entity with each other, with their entity's vector, and mentions of
         different entities.""",
     note="Every model reads gold labels where entities are on, the controls too.",
@@ -279,7 +278,7 @@ def make_table5(level: str, **texts: Any) -> Pivot:
             (label for label in there if label.casefold() in printed),
             key=lambda label: printed.index(label.casefold()),
         )
-        pair = list_models(results, place, "pair")
+        pair = list_models(results, {"step": NER}, "pair")
         for label in dict.fromkeys((*five, *there)):
             row = {**place, "label": label, "measure": f"{level}_f1"}
             if any(_average(results, {**row, "model": model}).value is not None for model in pair):
