@@ -32,7 +32,7 @@ from entity_transformers.report.results import (
     Transform,
     has_entities,
     write_label,
-    write_minus,
+    write_pair,
 )
 from entity_transformers.report.table import Number, Table
 
@@ -156,10 +156,12 @@ def _compare_seeds(
 
 
 def _perplexity(results: Results) -> Judged:
-    gap = intervals.compare_loss(results, results.baseline, "off")
-    if gap is None:
+    ours, theirs = results.proposed, results.baseline
+    gap = intervals.compare_loss(results, theirs, "off")
+    if gap is None or ours is None or theirs is None:
         return NOT_MEASURED
-    text = f"on {intervals.judged_split(results)}, {write_minus(results)} {_weigh(gap)}"
+    pair = write_pair(ours, theirs, "minus")
+    text = f"on {intervals.judged_split(results)}, {pair} {_weigh(gap)}"
     status = intervals.judge(gap.interval, 0)
     return status, f"{text}; indistinguishable would be within ±{MARGIN}"
 

@@ -37,10 +37,8 @@ from entity_transformers.report.results import (
     has_entities,
     summarise,
     write_label,
-    write_minus,
     write_pair,
     write_scored,
-    write_tested,
 )
 from entity_transformers.report.table import MISSING, Cell, Number
 
@@ -169,7 +167,10 @@ def _list_differences(results: Results, _: Place) -> Iterator[Line]:
 
 
 def _tested(results: Results) -> str:
-    return "GPT2E with entities" if results.proposed is None else write_tested(results.proposed)
+    """How the model under test is named beside others: with entities, if it reads any."""
+    ours = results.proposed
+    name = "GPT2E" if ours is None else write_label(ours)
+    return name if ours and not has_entities(ours) else f"{name} with entities"
 
 
 CONTROLS = Pivot(
@@ -404,9 +405,10 @@ def _printed3(results: Results, place: Place) -> Cell:
 
 def _note3(results: Results) -> str:
     text = "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity."
-    if {results.proposed, results.baseline} <= {*results.measured(LAMBADA)}:
-        how = f"with {LEVEL:.0%} intervals over passages and seeds"
-        text += f" The last row is {write_minus(results)}, {how}."
+    ours, theirs = results.proposed, results.baseline
+    if ours and theirs and {ours, theirs} <= {*results.measured(LAMBADA)}:
+        pair = write_pair(ours, theirs, "minus")
+        text += f" The last row is {pair}, with {LEVEL:.0%} intervals over passages and seeds."
     return text
 
 

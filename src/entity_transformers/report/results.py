@@ -218,20 +218,9 @@ def write_scored(model: ModelEntry) -> str:
     return f"{write_label(model)}, {part}" if part else write_label(model)
 
 
-def write_tested(model: ModelEntry) -> str:
-    """How the model under test is named beside others: with entities, if it reads any."""
-    return f"{write_label(model)} with entities" if has_entities(model) else write_label(model)
-
-
-def write_minus(results: Results) -> str:
-    """What a difference is of: the model under test minus the baseline."""
-    pair = zip((results.proposed, results.baseline), ("GPT2E", "GPT2"), strict=True)
-    return " minus ".join(write_label(model) if model else name for model, name in pair)
-
-
-def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
-    """How a row of differences names its two models."""
-    return f"{write_label(ours)} − {write_label(theirs)}"
+def write_pair(ours: ModelEntry, theirs: ModelEntry, less: str = "−") -> str:
+    """How a difference of two models is named."""
+    return f"{write_label(ours)} {less} {write_label(theirs)}"
 
 
 def read_results(params: Params, folder: Path) -> Results:

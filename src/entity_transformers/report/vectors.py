@@ -274,10 +274,7 @@ def make_table5(level: str, **texts: Any) -> Pivot:
     def labels(results: Results, place: Place) -> Iterator[Line]:
         printed = [label.casefold() for label in paper.TABLE5_LABELS]
         there = sorted(results.frame.distinct("label", NER, split="test", measure=f"{level}_f1"))
-        five = sorted(
-            (label for label in there if label.casefold() in printed),
-            key=lambda label: printed.index(label.casefold()),
-        )
+        five = [one for label in printed for one in there if one.casefold() == label]
         pair = list_models(results, {"step": NER}, "pair")
         for label in dict.fromkeys((*five, *there)):
             row = {**place, "label": label, "measure": f"{level}_f1"}
@@ -357,7 +354,7 @@ OVERALL = Pivot(
         *_overall("Tag micro", "tag", "micro"),
     ),
     measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
-    note=("The difference is of span micro-F1, with the 95% interval over documents and seeds."),
+    note="The difference is of span micro-F1, with the 95% interval over documents and seeds.",
 )
 
 
