@@ -9,7 +9,7 @@ from made import make_results
 from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import corpus, intervals, memories, perplexity, vectors
+from entity_transformers.report import corpus, intervals, lm, memories, perplexity, vectors
 from entity_transformers.report.memories import RECALLED, describe, draw_recall
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
@@ -30,13 +30,15 @@ def test_a_cache_is_told_by_what_it_changes(entries: Entries) -> None:
         for size, name, value in scored
     ]
     rows[4]["value"] += 0.5  # the second seed without a cache
+    key = {"step": "perplexity", "entities": "off", "measure": "bits_per_byte", "value": 2}
+    rows.append({**about, "seed": 1, **key})
     results = make_results(rows, None, (entries["gpt2"],))
     alone, cached = list_rows(perplexity.WITH_CACHE.build(results))
     shown = [str(alone[name]) for name in ("Tokens held", "Minus without", "Theta")]
     assert shown == ["0", MISSING, MISSING]
     assert cached["Minus without"] == Number(-1.25, 4, np.std([1, 1.5], ddof=1))
     assert str(cached["Lambda"]) == "0.500 ± 0.000"
-    assert perplexity.read_share(results, entries["gpt2"], "test") == (64, 4 / 5.25)
+    assert lm.read_cached(results, entries["gpt2"]) == 2 * 4 / 5.25
 
 
 def test_the_corpus_table_has_what_some_split_has() -> None:

@@ -22,7 +22,6 @@ from entity_transformers.report import (
     decisions,
     lm,
     memories,
-    overview,
     perplexity,
     remembering,
     transfer,
@@ -43,7 +42,7 @@ from entity_transformers.report.table import Table, finish, is_numeric, is_paper
 from entity_transformers.study.params import STEPS
 
 MODULES = (
-    *(corpus, lm, overview, perplexity, vectors),
+    *(corpus, lm, perplexity, vectors),
     *(memories, remembering, decisions, transfer),
 )
 """What the report shows, in the order of the steps."""

@@ -301,16 +301,6 @@ BY_CLASS = Pivot(
 )
 
 
-def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, float] | None:
-    """The largest cache that the model was given, and what it leaves of the loss, a fraction."""
-    place = {"step": CACHE, "measure": "loss", "split": split, "model": model}
-    sizes = map(int, results.frame.distinct("size", CACHE, measure="loss"))
-    losses = {size: results.statistic(*side(place, size=size)).value for size in sizes}
-    alone = losses.pop(0, None)
-    shares = {size: loss / alone for size, loss in losses.items() if loss is not None and alone}
-    return max(shares.items()) if shares else None
-
-
 def _minus_without(results: Results, place: Place) -> Number:
     own, alone = side(place), side(place, size="0")
     return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))

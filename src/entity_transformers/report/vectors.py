@@ -438,6 +438,10 @@ def _say_heads(results: Results) -> str:
     )
 
 
+def _chosen(results: Results, place: Place) -> Number:
+    return results.statistic(*side(place, split=results.split(PROBE, "chosen_accuracy")))
+
+
 HEADS = Pivot(
     name="probe",
     title="Attention heads that point to an antecedent",
@@ -446,12 +450,7 @@ HEADS = Pivot(
     columns=(
         Measure("n", "accuracy", shows="count"),
         Measure("Head", cell=_heads),
-        cross(
-            Axis((), lambda results, _: [((), {"split": results.split(PROBE, "chosen_accuracy")})]),
-            [Measure("Chosen at", "chosen_accuracy", 1, percent=True)],
-            PROBE,
-            "{0}",
-        ),
+        Measure("Chosen at", "chosen_accuracy", 1, percent=True, cell=_chosen),
         Measure("Accuracy", "accuracy", 1, True, "interval", compare="units"),
         _baseline("By distance alone", "by_distance"),
         _baseline("Nearest", "nearest"),
