@@ -8,7 +8,7 @@ import pytest
 from made import make_results
 from tiny import tiny_entry
 
-from entity_transformers.report.overview import ADAPTERS, has_learnt, say_adapters
+from entity_transformers.report.lm import ADAPTERS, has_learnt, say_adapters
 from entity_transformers.report.results import Results
 
 DOCUMENTS = 40

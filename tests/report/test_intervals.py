@@ -144,7 +144,7 @@ def test_a_comparison_pairs_units_and_seeds(study, entries):
     assert found.errors[1] == pytest.approx(stats.sem(gaps))
     assert found.units == 40
     own = intervals.describe(results, side)
-    assert own.value == pytest.approx(results.statistic(*side).mean)
+    assert own.value == pytest.approx(results.statistic(*side).value)
     over_seeds = intervals.compare_seeds(results, side, other)
     expected = stats.ttest_1samp(gaps, 0)
     np.testing.assert_allclose(over_seeds.interval, expected.confidence_interval())
@@ -217,11 +217,11 @@ def test_a_claim_is_judged_by_sign_margin_and_the_printed_effect(
 def test_a_share_has_wilson_s_interval(right: int, examples: int) -> None:
     expected = stats.binomtest(right, examples).proportion_ci(method="wilson")
     np.testing.assert_allclose(intervals.share_interval(right, examples), expected, atol=1e-12)
-    alone = intervals.share_number([right / examples], examples, 1)
+    alone = intervals.share_number([right / examples], examples)
     assert alone.interval == intervals.share_interval(right, examples)
     if 1 < right < examples:  # seeds that differ make it wider
         seeds = [(right + one) / examples for one in (-1, 1)]
-        assert intervals.share_number(seeds, examples, 1).low < alone.low
+        assert intervals.share_number(seeds, examples).low < alone.low
 
 
 @pytest.mark.parametrize(

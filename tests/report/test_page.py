@@ -70,7 +70,7 @@ def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:
     names = [name for section in sections for name in section.figures]
     text = page.render(shown, sections, dict.fromkeys(names, b""))
     assert "http://" not in text.replace("http://www.w3.org", "")
-    assert text.count("<figure") == 5
+    assert text.count("<figure") == 4
     assert text.count("</script>") == text.count("<script") == 2
     labels = re.findall(r'"label": "([^"]*)"', text)
     assert labels == ["GPT2E, entities on", "GPT2E, entities off", "GPT2"]
@@ -125,11 +125,6 @@ def test_other_shapes_draw_what_they_are_given() -> None:
     wrong = replace(bar, number=replace(bar.number, value=0.8))
     with pytest.raises(ValueError, match="a, F1: 80 is outside its interval"):
         figures.draw_intervals([figures.Rows("F1", [wrong])])
-    grid = figures.Grid("a", np.array([[1.0, 50.0], [30.0, 99.0]]), (2, 1))
-    drawn = figures.draw_grids([grid], 40)
-    assert [text.get_text() for text in drawn.axes[0].texts] == ["1", "50", "30", "99"]
-    assert drawn.axes[0].patches[0].get_xy() == (0.5, 1.5)
-    assert figures.draw_grids([figures.Grid("b", np.array([[np.nan]]))], 40) is None
     assert figures.number_names(("I", "Bo", "I")) == ["I (1)", "Bo", "I (2)"]
     places = dict.fromkeys(("PCA", "t-SNE"), ((0.0, 1.0), (1.0, 0.0)))
     cloud = Cloud(("$\\frac{1$", "Bo"), (0, 1), ("gpt2",), (0, 0), places)

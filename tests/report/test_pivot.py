@@ -131,7 +131,7 @@ def test_the_loss_by_class_is_that_of_its_tokens(tables, small: Results) -> None
     rows = {row[:2]: row for row in tables["perplexity_by_class"].rows}
     key = at("perplexity", "perplexity", "test", entities="off", class_="later")
     assert rows["later mention", "GPT2"][4] == Number(
-        small.statistic(small.baseline, key).mean, 2, small.statistic(small.baseline, key).std
+        small.statistic(small.baseline, key).value, 2, small.statistic(small.baseline, key).std
     )
     assert rows["later mention", "GPT2E"][-1].value == pytest.approx(-0.003)
     assert rows["later mention", "GPT2"][-1] == MISSING

@@ -13,14 +13,14 @@ from scipy import stats
 from entity_transformers.report.page import summarise_models
 from entity_transformers.report.remembering import (
     GAINS,
+    PRICES,
     Kept,
     adjust,
-    build_contrasts,
-    build_prices,
     draw_contrasts,
     draw_gains,
     draw_prices,
     list_gains,
+    make_contrasts,
     make_losses,
     say_remembering,
     subtract,
@@ -83,10 +83,10 @@ def results() -> Results:
 
 def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Results) -> None:
     sides = [
-        Kept("mentions", NAMES, 256, 256, "original"),
-        Kept("none", "none", 0, 256, "original"),
+        Kept("kept_cache", "mentions", NAMES, 256, 256, "original"),
+        Kept("kept_cache", "none", "none", 0, 256, "original"),
     ]
-    gap = subtract(results, "kept_cache", *sides)
+    gap = subtract(results, *sides)
     assert gap is not None
     assert gap.interval is not None
     values = [
@@ -103,14 +103,14 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
     )
     assert gap.p == pytest.approx(1e-4)
     assert gap.value == pytest.approx(-0.12, abs=0.002)
-    some = subtract(results, "kept_cache", *sides, without=("b0",))  # ten of them
+    some = subtract(results, *sides, without=("b0",))  # ten of them
     assert some is not None
     assert some.units == BOOKS - 10
     assert some.value == pytest.approx(np.mean((values[0] - values[1])[10:]))
 
 
 def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
-    table = build_contrasts(results, "kept_cache")
+    table = make_contrasts("kept_cache").build(results)
     assert {str(row[7]) for row in table.rows} == {"–"}  # no novel of which scores were seen
     verdicts = {(row[0], str(row[2]), row[5]): row[-1] for row in table.rows}
     assert verdicts["P1", "256", "recent"] == "supported"
@@ -125,7 +125,7 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     drawn = [one.get_text() for one in figure.axes[0].get_yticklabels()]
     assert drawn[0] == "P1: less recent"
     assert [*map(len, (drawn, table.rows))] == [3, 11]
-    text = build_contrasts(make("text_memory"), "text_memory")
+    text = make_contrasts("text_memory").build(make("text_memory"))
     found = {row[5]: row[-1] for row in text.rows if str(row[2]) == "256" and row[0] == "P3"}
     assert found == {
         "half entities (gold, shuffled)": "equivalent",
@@ -140,7 +140,7 @@ def test_names_are_judged_against_peers_that_choose_by_attention() -> None:
         ("lately attended", "none"): -0.098,
     }
     found = make("kept_keys", effects=EFFECTS | effects)
-    rows = [row for row in build_contrasts(found, "kept_keys").rows if row[0] == "P8"]
+    rows = [row for row in make_contrasts("kept_keys").build(found).rows if row[0] == "P8"]
     assert [(row[4], row[5], row[-1]) for row in rows] == [
         ("half names", "heavy hitters", "supported"),
         ("half names", "lately attended", "not supported"),  # by 0.002 alone
@@ -153,7 +153,7 @@ def test_names_are_judged_against_peers_that_choose_by_attention() -> None:
 
 def test_a_difference_of_which_less_than_half_is_left_was_memorised() -> None:
     results = make("kept_cache", renamed=True)
-    table = build_contrasts(results, "kept_cache")
+    table = make_contrasts("kept_cache").build(results)
     verdicts = {
         row[5]: row[-1]
         for row in table.rows
@@ -178,7 +178,7 @@ def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Res
 
 
 def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
-    table = build_prices(results)
+    table = PRICES.build(results)
     [row] = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "names"]
     # 3.48 lies a fifth of the way from 3.5 at 512 to 3.4 at 2,048, by the logarithm
     assert isinstance(row["As a window of"], Number)
@@ -192,7 +192,7 @@ def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
 
 
 def test_the_kinds_of_tokens_share_the_gain_by_their_number(results: Results) -> None:
-    other, first, later = list_gains(results)["names", 256]
+    other, first, later = list_gains(results)["names", 256].values()
     assert other.value == pytest.approx(-0.12 * 0.7, abs=0.002)
     assert (first.value, first.interval) == (0, (0, 0))
     assert later.value == pytest.approx(-0.12 * (0.3 * (BOOKS - 1) + 0.1) / BOOKS, abs=0.003)

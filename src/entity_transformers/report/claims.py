@@ -32,6 +32,7 @@ from entity_transformers.report.results import (
     Transform,
     has_entities,
     write_label,
+    write_pair,
 )
 from entity_transformers.report.table import Number, Table
 
@@ -48,9 +49,8 @@ NOT_MEASURED: Judged = (ABSENT, "not measured")
 
 
 class Claim(NamedTuple):
-    """What the paper claims, the step that measures it, where it stands, and how it is judged."""
+    """The step that measures what the paper claims, where it stands, and how it is judged."""
 
-    text: str
     step: str
     source: str
     judge: Callable[[Results], Judged]
@@ -61,19 +61,21 @@ def build_claims(results: Results) -> Table:
     test, or one that is not compared with the paper.
     """
     compared = results.tests_a_model and results.paper
-    asked = [claim for claim in CLAIMS if compared and results.ran(claim.step)]
+    asked = CLAIMS.items() if compared else ()
     return Table(
         name="claims",
         title="What holds and what does not",
         columns=("Claim of the paper", "Where", "Here", "Measured here"),
-        rows=tuple((claim.text, claim.source, *claim.judge(results)) for claim in asked),
-        measures="Each claim is judged by the numbers of this study alone.",
-        note=(
-            f"{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be computed."
-            f" {SMALLER.capitalize()}: an effect as large as the paper's lies outside the interval,"
-            f" whatever the sign. {UNUSED.capitalize()}: what the memory is given changes less than"
-            f" {INERT} nats per token."
+        rows=tuple(
+            (text, source, *judge(results))
+            for text, (step, source, judge) in asked
+            if results.ran(step)
         ),
+        measures="Each claim is judged by the numbers of this study alone.",
+        note=f"""{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be
+            computed. {SMALLER.capitalize()}: an effect as large as the paper's lies outside the
+            interval, whatever the sign. {UNUSED.capitalize()}: what the memory is given changes
+            less than {INERT} nats per token.""",
     )
 
 
@@ -82,29 +84,28 @@ def judge_entities(results: Results) -> Judged:
     labels and a GPT2 of its size, beyond the interval; the differences stand in table controls.
     """
     split, ours = intervals.judged_split(results), results.proposed
-    found = intervals.compare_all(results)
+    found = {(against, given): gap for against, given, gap in intervals.compare_all(results)}
     if ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
         return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
-    own = [abs(one.found.value) for one in found if one.against == ours]
+    own = [abs(gap.value) for (against, _), gap in found.items() if against == ours]
     if own and max(own) < INERT:
         less = f"differ by less than {INERT} nats per token on {split}."
         return UNUSED, f"{VERDICTS[UNUSED]}: entities on, off and shuffled {less}"
     controls = perplexity.needed_controls(results).values()
     needed = {entry.name for entries in controls for entry in entries}
-    met = [one for one in found if one.against.name in needed]
-    unbeaten = [one for one in met if not one.found.beats]
-    missing = _list(perplexity.list_missing_controls(results, (one.against for one in met)))
+    met = {against: gap for (against, _), gap in found.items() if against.name in needed}
+    unbeaten = {against: gap for against, gap in met.items() if not gap.beats}
+    missing = _list(perplexity.list_missing_controls(results, met))
     where = f"on {split} {write_label(ours)}"
     if unbeaten:
-        worse = any(one.found.interval and one.found.interval[0] > 0 for one in unbeaten)
+        worse = any(gap.low is not None and gap.low > 0 for gap in unbeaten.values())
         status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
-        names = _list((write_label(one.against) for one in unbeaten), "or")
+        names = _list(map(write_label, unbeaten), "or")
         return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
     if missing:
         return ABSENT, f"{VERDICTS[ABSENT]}: the controls {missing} were not run."
-    names = _list(write_label(one.against) for one in met)
-    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {names}."
+    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {_list(map(write_label, met))}."
 
 
 def _list(items: Iterable[str], word: str = "and") -> str:
@@ -155,12 +156,13 @@ def _compare_seeds(
 
 
 def _perplexity(results: Results) -> Judged:
-    gap = intervals.compare_loss(results, results.baseline, "off")
-    if gap is None or results.proposed is None:
+    ours, theirs = results.proposed, results.baseline
+    gap = intervals.compare_loss(results, theirs, "off")
+    if gap is None or ours is None or theirs is None:
         return NOT_MEASURED
-    pair = f"{write_label(results.proposed)} minus {write_label(gap.against)}"
-    text = f"on {intervals.judged_split(results)}, {pair} {_weigh(gap.found)}"
-    status = intervals.judge(gap.found.interval, 0)
+    pair = write_pair(ours, theirs, "minus")
+    text = f"on {intervals.judged_split(results)}, {pair} {_weigh(gap)}"
+    status = intervals.judge(gap.interval, 0)
     return status, f"{text}; indistinguishable would be within ±{MARGIN}"
 
 
@@ -179,7 +181,7 @@ def _outside(results: Results) -> Judged:
 
 def _validation(results: Results) -> Judged:
     keys = TRAIN_LOSS, loss("dev", "on")
-    train, dev = (results.statistic(results.proposed, key).mean for key in keys)
+    train, dev = (results.statistic(results.proposed, key).value for key in keys)
     if train is None or dev is None:
         return NOT_MEASURED
     text = f"{dev:.3f} against {train:.3f} nats per token; text never trained on, every token"
@@ -226,49 +228,37 @@ def _ner(results: Results) -> Judged:
     return intervals.judge(found.interval, 1, ours - theirs), f"{text}, {_bracket(found, 100)}"
 
 
-IN_TABLE4 = {
-    "Mentions that are nouns are more alike in GPT2E.": ("nouns", "mention", 1, "GPT2"),
-    "Mentions that are pronouns are more alike in GPT2E.": ("pronouns", "mention", 1, "GPT2"),
-    "Entities bring nouns closer to their entity's vector.": ("nouns", "entity", 1, "off"),
-    "Entities take pronouns away from their entity's vector.": ("pronouns", "entity", -1, "off"),
+IN_TABLE4 = "similarity", "section 5, table 4"
+CLAIMS = {
+    "Coreference information makes a better language model.": Claim(
+        "perplexity", "abstract, section 6", judge_entities
+    ),
+    "GPT2E and GPT2 are indistinguishable in perplexity.": Claim(
+        "perplexity", "section 6, table 2", _perplexity
+    ),
+    "Where no entity is present the language model is not hindered.": Claim(
+        "perplexity", "section 1", _outside
+    ),
+    "Validation loss lies far below training loss (0.187 against 1.71 nats).": Claim(
+        "perplexity", "table 2", _validation
+    ),
+    "GPT2E has the lower perplexity on LAMBADA.": Claim("lambada", "section 5, table 3", _lambada),
+    "Mentions that are nouns are more alike in GPT2E.": Claim(
+        *IN_TABLE4, _similarity("nouns", "mention", 1, "GPT2")
+    ),
+    "Mentions that are pronouns are more alike in GPT2E.": Claim(
+        *IN_TABLE4, _similarity("pronouns", "mention", 1, "GPT2")
+    ),
+    "Entities bring nouns closer to their entity's vector.": Claim(
+        *IN_TABLE4, _similarity("nouns", "entity", 1, "off")
+    ),
+    "Entities take pronouns away from their entity's vector.": Claim(
+        *IN_TABLE4, _similarity("pronouns", "entity", -1, "off")
+    ),
+    "GPT2E's word vectors give a better named entity recogniser (+3 points F1).": Claim(
+        "ner", "section 5, table 5", _ner
+    ),
 }
-CLAIMS = (
-    Claim(
-        "Coreference information makes a better language model.",
-        "perplexity",
-        "abstract, section 6",
-        judge_entities,
-    ),
-    Claim(
-        "GPT2E and GPT2 are indistinguishable in perplexity.",
-        "perplexity",
-        "section 6, table 2",
-        _perplexity,
-    ),
-    Claim(
-        "Where no entity is present the language model is not hindered.",
-        "perplexity",
-        "section 1",
-        _outside,
-    ),
-    Claim(
-        "Validation loss lies far below training loss (0.187 against 1.71 nats).",
-        "perplexity",
-        "table 2",
-        _validation,
-    ),
-    Claim("GPT2E has the lower perplexity on LAMBADA.", "lambada", "section 5, table 3", _lambada),
-    *(
-        Claim(text, "similarity", "section 5, table 4", _similarity(*how))
-        for text, how in IN_TABLE4.items()
-    ),
-    Claim(
-        "GPT2E's word vectors give a better named entity recogniser (+3 points F1).",
-        "ner",
-        "section 5, table 5",
-        _ner,
-    ),
-)
 
 
 def say_perplexity(results: Results) -> str:
@@ -278,7 +268,7 @@ def say_perplexity(results: Results) -> str:
     split = intervals.judged_split(results)
 
     def read(model: ModelEntry, given: str) -> float | None:
-        return results.statistic(model, loss(split or "", given, "perplexity")).mean
+        return results.statistic(model, loss(split or "", given, "perplexity")).value
 
     if not results.tests_a_model:
         means = {model: read(model, "off") for model in results.trained}
@@ -297,7 +287,7 @@ def say_perplexity(results: Results) -> str:
         elif off is not None:
             said.append(f"{write_label(model)} {off:.2f}")
     gap = intervals.compare_loss(results, results.baseline, "off")
-    tail = "" if gap is None else f" The difference is {_weigh(gap.found)}."
+    tail = "" if gap is None else f" The difference is {_weigh(gap)}."
     return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
 
 
@@ -308,7 +298,7 @@ def say_counting(results: Results) -> str:
     learnt: list[tuple[float, str]] = []
     for model in results.trained:
         given = "on" if has_entities(model) else "off"
-        mean = results.statistic(model, loss(split, given, "perplexity")).mean
+        mean = results.statistic(model, loss(split, given, "perplexity")).value
         if mean is not None and model.kind.era == "counts":
             counted.append(mean)
         elif mean is not None:

@@ -7,8 +7,7 @@ from math import fsum
 
 from entity_transformers.report import paper
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, cross, key_of
-from entity_transformers.report.pivot import values as axis
+from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import GENERATED, Results
 from entity_transformers.report.table import MISSING, Cell, Number, Table
 
@@ -160,37 +159,10 @@ def build_corpus(results: Results) -> Table:
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
         rows=(*rows, *_list_passages(results, len(splits))),
         measures="How much text there is, and how much of it refers to entities.",
-        paper_note=(
-            "What the paper calls “entity mentions” are the numbers of chains in CoNLL-2012."
-        ),
+        paper_note="""What the paper calls “entity mentions” are the numbers of chains in
+            CoNLL-2012.""",
         note=" ".join((*(NOTES[row[0]] for row in rows if row[0] in NOTES), tagger)),
     )
-
-
-def _types(results: Results, _: Place) -> Iterator[Line]:
-    totals = _by(results, "label", STEP, measure="named_entities", split=TOTAL)
-    for label in sorted(totals, key=lambda label: (-totals[label], label)):
-        yield (label,), {"label": label}
-
-
-def _spans(results: Results, place: Place) -> float:
-    return results.value(key_of(place)) or 0
-
-
-TYPES = Pivot(
-    name="entity_types",
-    title="Named entity spans by type",
-    step=STEP,
-    rows=(Axis(("Type",), _types),),
-    columns=(
-        cross(
-            axis("split", lambda results: {one: one for one in list_splits(results)}, "Split"),
-            [Measure("", "named_entities", 0, cell=_spans)],
-            STEP,
-        ),
-    ),
-    measures="What the named entity recogniser of table 5 has to find.",
-)
 
 
 def build_example(results: Results) -> Table:
@@ -214,11 +186,9 @@ def build_example(results: Results) -> Table:
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
         columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))),
         rows=tuple(rows),
-        measures=(
-            "What the models read: words (X), the entity each is part of (E, “;” for none) and the"
-            " tokens of each word (T). Entities are numbered by document."
-        ),
+        measures="""What the models read: words (X), the entity each is part of (E, “;” for none)
+            and the tokens of each word (T). Entities are numbered by document.""",
     )
 
 
-PARTS = (Part(STEP, "The text", (build_corpus, TYPES, build_example)),)
+PARTS = (Part(STEP, "The text", (build_corpus, build_example)),)

@@ -69,14 +69,10 @@ COSTS = Pivot(
         *(_part(part, heading) for part, heading in GIVEN.items()),
         _part("joint", "Words and decisions"),
     ),
-    measures=(
-        "What words and entity decisions cost, in nats per token, if EntityNLM's decisions are"
-        " learnt from the states of a model whose weights stay as they are."
-    ),
-    note=(
-        "Only the columns before “told the decisions” are of the words alone and may be compared."
-        " Told: the annotated chains are known, up to and including the word's own mention."
-    ),
+    measures="""What words and entity decisions cost, in nats per token, if EntityNLM's decisions
+        are learnt from the states of a model whose weights stay as they are.""",
+    note="""Only the columns before “told the decisions” are of the words alone and may be compared.
+        Told: the annotated chains are known, up to and including the word's own mention.""",
 )
 
 
@@ -108,18 +104,13 @@ WORDS = Pivot(
         _against("Against a learnt vector", SHIFT),
         Measure("Paper PPL per word", cell=lambda _, row: paper.WORD_PERPLEXITIES.get(row["part"])),
     ),
-    measures=(
-        "Do entity decisions make words likelier if they are not given? Only the words are"
-        " predicted; the sum over all decisions is estimated from samples."
-    ),
-    note=(
-        "Against: nats per token. A learnt vector, trained as long, shows what is gained without"
-        " entities. If few groups count, a perplexity is only an upper bound and its standard error"
-        " says little."
-    ),
-    paper_note=(
-        "The printed ones are over 10,000-word vocabularies with an unknown word: not comparable."
-    ),
+    measures="""Do entity decisions make words likelier if they are not given? Only the words are
+        predicted; the sum over all decisions is estimated from samples.""",
+    note="""Against: nats per token. A learnt vector, trained as long, shows what is gained without
+        entities. If few groups count, a perplexity is only an upper bound and its standard error
+        says little.""",
+    paper_note="""The printed ones are over 10,000-word vocabularies with an unknown word: not
+        comparable.""",
 )
 NEXT = Pivot(
     name="decisions_entities",
@@ -139,15 +130,11 @@ NEXT = Pivot(
             Measure(f"Mentions, {name}", "accuracy", shows="count", place={"among": among}),
         )
     ),
-    measures=(
-        "Asked at the beginning of a mention, from the text and the mentions before it: of which"
-        " entity is it, or of a new one?"
-    ),
-    note=(
-        "Nats per mention; known: given that it was mentioned before. Recency and frequency weigh"
-        " entities by a power of how recently or how often they were mentioned, chosen on the other"
-        " split."
-    ),
+    measures="""Asked at the beginning of a mention, from the text and the mentions before it: of
+        which entity is it, or of a new one?""",
+    note="""Nats per mention; known: given that it was mentioned before. Recency and frequency weigh
+        entities by a power of how recently or how often they were mentioned, chosen on the other
+        split.""",
 )
 
 
@@ -156,7 +143,7 @@ def say_decisions(results: Results) -> tuple[str, ...]:
     sentences, split = [], results.split(DECISIONS)
     for model in results.measured(DECISIONS):
         plain, given, *costs = (
-            results.statistic(model, at(DECISIONS, "loss", split, part=part)).mean or math.nan
+            results.statistic(model, at(DECISIONS, "loss", split, part=part)).value or math.nan
             for part in (PLAIN, TOLD, *GIVEN)
         )
         sentences.append(
@@ -184,15 +171,11 @@ TOKENS = Pivot(
         _part(ALONE, "PPL per word, nobody tells", "perplexity_word", 2),
         _part(TOLD, "PPL per word, told", "perplexity_word", 2),
     ),
-    measures=(
-        "Does it make words likelier to decide of each whether it is in a mention, and of which"
-        " entity (SetLM)?"
-    ),
-    note=(
-        "Nats per token. Nobody tells: the exact sum over both ways, with the entities that the"
-        " model itself has found. Told: whether the word is in a mention is given, as SetLM's"
-        " published code scores words; this is no language model's probability."
-    ),
+    measures="""Does it make words likelier to decide of each whether it is in a mention, and of
+        which entity (SetLM)?""",
+    note="""Nats per token. Nobody tells: the exact sum over both ways, with the entities that the
+        model itself has found. Told: whether the word is in a mention is given, as SetLM's
+        published code scores words; this is no language model's probability.""",
 )
 DECIDED = Pivot(
     name="setlm_decided",
@@ -207,10 +190,8 @@ DECIDED = Pivot(
         Measure("Tokens in mentions", "recall", shows="count"),
     ),
     measures="The likeliest candidate of each token, where the chains so far are known.",
-    note=(
-        "In percent of tokens. Candidates: none, a new entity, and every one so far. Right entity:"
-        " of the tokens in mentions, those whose own is the likeliest of all."
-    ),
+    note="""In percent of tokens. Candidates: none, a new entity, and every one so far. Right
+        entity: of the tokens in mentions, those whose own is the likeliest of all.""",
 )
 
 

@@ -1,4 +1,4 @@
-"""The shapes of the figures: lines with bands, intervals, heat maps and clouds; a colour and a mark
+"""The shapes of the figures: lines with bands, intervals and clouds; a colour and a mark
 for each model; and how a figure becomes a PNG. What is drawn comes from the steps' modules.
 """
 
@@ -13,11 +13,8 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.pictures import Cloud
@@ -50,8 +47,6 @@ STYLE: Any = {
     "legend.frameon": False,
 }
 DPI = 150
-COLOURS = LinearSegmentedColormap.from_list("probe", ["#f08c2c", "#ffffff", "#4d94d1"])
-"""Light enough for the numbers on the cells."""
 MARKERS = ("o", "^")
 LEADS = ("differences", "prices", "capacity", "transfer_scores", "overview", "recall", "figure2")
 """Figures by what they say of a study: the first of them that it has stands at the top."""
@@ -121,15 +116,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines. ``log``: base 2 along x; ``at``: dotted lines across, at places of x."""
+    """Axes with lines. ``log``: base 2 along x."""
 
     lines: Sequence[Line]
     x: str = ""
     y: str = ""
     title: str = ""
     log: bool = False
-    at: Sequence[tuple[float, str]] = ()
-    zero: bool = False
 
 
 def draw_lines(panels: Sequence[Panel]) -> Figure | None:
@@ -149,10 +142,6 @@ def draw_lines(panels: Sequence[Panel]) -> Figure | None:
             if line.low is not None and line.high is not None:
                 band: Any = {"color": line.colour, "alpha": 0.15, "linewidth": 0}
                 axes.fill_between(line.x, line.low, line.high, **band)
-        for place, colour in panel.at:
-            axes.axvline(place, color=colour, linewidth=1, linestyle=":")
-        if panel.zero:
-            axes.axhline(0, color=INK, linewidth=1, linestyle=":")
         axes.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
         axes.margins(x=0.02)
         if panel.log:
@@ -186,14 +175,10 @@ class Rows:
 
 
 def draw_intervals(
-    panels: Sequence[Rows],
-    label: str = "",
-    margin: float = 0.0,
-    log: bool = False,
-    across: int = 99,
+    panels: Sequence[Rows], label: str = "", margin: float = 0.0, across: int = 99
 ) -> Figure | None:
     """Panels, ``across`` of them beside each other, with the same rows: a point and its interval
-    each. ``margin``: what counts as no difference is grey; ``log``: beyond it by the logarithm.
+    each. ``margin``: what counts as no difference is grey.
     """
     panels = [panel for panel in panels if any(panel.bars)]
     if not panels:
@@ -229,66 +214,11 @@ def draw_intervals(
         axes.set_title(panel.title, fontsize=9.5)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-        if log:
-            axes.set_xscale("symlog", linthresh=margin)
-            axes.xaxis.set_major_locator(FixedLocator([-0.5, -0.02, 0.0, 0.02, 0.5]))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(lambda x, _: f"{x:+g}" if x else "0")
-            axes.tick_params(axis="x", labelsize=8)
-        else:
-            axes.locator_params(axis="x", nbins=4)
+        axes.locator_params(axis="x", nbins=4)
     names = [next((bar.label for bar in row if bar), "") for row in rows]
     every[0].set_yticks(range(len(rows)), names)
     every[0].set_ylim(len(rows) - 0.5, -0.5)
     figure.supxlabel(label, fontsize=10)
-    return figure
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A heat map: values [layers, heads], and the cell (layer, head, from 1) that is framed."""
-
-    title: str
-    values: np.ndarray
-    framed: tuple[int, int] | None = None
-
-
-def draw_grids(grids: Sequence[Grid], middle: float) -> Figure | None:
-    """At most four panels in a row: cells coloured by their distance from ``middle``, blue above
-    it, orange below, with numbers if there are at most 16 layers and heads. None where a cell is
-    NaN.
-    """
-    if not grids or any(np.isnan(grid.values).any() for grid in grids):
-        return None
-    reach = max(10.0, *(float(np.abs(grid.values - middle).max()) for grid in grids))
-    layers, heads = np.max([grid.values.shape for grid in grids], axis=0).tolist()
-    columns = min(4, len(grids))
-    lines = -(-len(grids) // columns)
-    height = max(2.6, min(0.55, 6 / max(layers, heads)) * layers + 1.2)
-    figure = Figure(figsize=(max(4.5, 2.4 * columns), lines * height), layout="constrained")
-    places = figure.subplots(lines, columns, squeeze=False)
-    for unused in places.flat[len(grids) :]:
-        unused.remove()
-    look: Any = {"cmap": COLOURS, "vmin": middle - reach, "vmax": middle + reach}
-    text: Any = {"ha": "center", "va": "center", "fontsize": 8.5 if heads <= 8 else 6}
-    for axes, grid in zip(places.flat, grids, strict=False):
-        layers, heads = grid.values.shape
-        ticks = [range(1, count + 1, max(1, count // 12)) for count in (heads, layers)]
-        edges = np.arange(heads + 1) + 0.5, np.arange(layers + 1) + 0.5
-        axes.pcolormesh(*edges, grid.values, **look)
-        axes.invert_yaxis()
-        for (layer, head), value in np.ndenumerate(grid.values):
-            if max(layers, heads) <= 16:
-                axes.text(head + 1, layer + 1, f"{value:.0f}", **text)
-        axes.set(xlabel="Head", xticks=ticks[0], yticks=ticks[1])
-        axes.set_title(grid.title, fontsize=9.5)
-        axes.grid(visible=False)
-        if grid.framed is not None:
-            corner = grid.framed[1] - 0.5, grid.framed[0] - 0.5
-            frame: Any = {"fill": False, "edgecolor": INK, "linewidth": 1.6, "clip_on": False}
-            axes.add_patch(Rectangle(corner, 1, 1, zorder=3, **frame))
-    for axes in places[:, 0]:
-        axes.set_ylabel("Layer")
     return figure
 
 

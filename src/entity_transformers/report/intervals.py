@@ -39,42 +39,33 @@ INERT = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Number):
     """A number, often a difference, with its interval and two-sided p: those of a sum of two
     variances, over ``units`` and, with several, over ``seeds``. Both are None for fewer than two
     units. ``errors``: the standard errors over units and over seeds, where they are known.
     """
 
     value: float
-    interval: Interval | None
-    p: float | None
-    units: int
-    seeds: int
+    digits: int = 4
+    signed: bool = True
+    p: float | None = None
+    units: int = 0
+    seeds: int = 1
     errors: tuple[float | None, float | None] = (None, None)
 
     @property
     def beats(self) -> bool:
         """Is all of the interval below zero?"""
-        return self.interval is not None and self.interval[1] < 0
+        return self.high is not None and self.high < 0
 
     def scale(self, factor: float) -> Estimate:
         """In another unit of measurement."""
-        interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
-        return replace(self, value=factor * self.value, interval=interval, errors=(None, None))
-
-    def number(self, digits: int = 4, percent: bool = False, signed: bool = True) -> Number:
-        """As a cell with its interval."""
-        low, high = self.interval or (None, None)
-        return Number(self.value, digits, None, low, high, percent, signed, self.units)
+        low, high = ((bound and factor * bound) for bound in (self.low, self.high))
+        return replace(self, value=factor * self.value, low=low, high=high, errors=(None, None))
 
 
 F1 = "f1"
-UNITS = {
-    "loss": "nll",
-    "last_word_perplexity": "nll",
-    "span_f1": F1,
-    "accuracy": "correct",
-}
+UNITS = {"loss": "nll", "last_word_perplexity": "nll", "span_f1": F1, "accuracy": "correct"}
 """By the name of a measure what of its units it is: the sum of their values by that of their counts
 (nats per token, right answers per question), or `F1`, which is such a ratio, too.
 """
@@ -119,7 +110,8 @@ def describe(results: Results, side: Side, measure: str = "") -> Estimate | None
     """A model's number with its interval; None where it has no units."""
     measure = measure or UNITS[side[1].measure]
     seeds = [columns for _, columns in _read_units(results, side, measure).values()]
-    return estimate(divide, seeds, results.bootstrap_samples)
+    found = estimate(divide, seeds, results.bootstrap_samples)
+    return found and replace(found, signed=False)
 
 
 def compare(
@@ -190,14 +182,15 @@ def estimate(
         return None
     value = float(statistic(*columns, axis=-1))
     if units < 2:
-        return Estimate(value, None, None, units, len(seeds))
+        return Estimate(value, units=units, seeds=len(seeds))
     by_seed = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
     spread = bootstrap if units >= BOOTSTRAPPED else jackknife
     over_units = Variance(spread(statistic, columns, samples), units - 1)
     over_seeds = seed_variance(by_seed)
-    interval, p = combine(value, over_units, over_seeds)
+    (low, high), p = combine(value, over_units, over_seeds)
     errors = math.sqrt(over_units.value), over_seeds and math.sqrt(over_seeds.value)
-    return Estimate(value, interval, p, units, len(seeds), errors)
+    how: Any = {"units": units, "seeds": len(seeds), "errors": errors}
+    return Estimate(value, low=low, high=high, p=p, **how)
 
 
 def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: int) -> float:
@@ -271,8 +264,10 @@ def compare_seeds(
     if not gaps:
         return None
     value, variance = fmean(gaps), seed_variance(gaps)
-    interval, p = (None, None) if variance is None else combine(value, variance)
-    return Estimate(value, interval, p, 0, len(gaps))
+    if variance is None:
+        return Estimate(value)
+    (low, high), p = combine(value, variance)
+    return Estimate(value, low=low, high=high, p=p, seeds=len(gaps))
 
 
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
@@ -317,28 +312,19 @@ def judged_split(results: Results) -> str | None:
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
-class Difference(NamedTuple):
-    """Loss of the model under test with entities minus that of ``against``, given entities "on",
-    "off" or "shuffled", in nats per token of the split that claims are judged on.
+def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Estimate | None:
+    """Loss of the model under test with entities minus that of another one, given entities "on",
+    "off" or "shuffled", in nats per token of the split that claims are judged on; None where one
+    was not scored.
     """
-
-    against: ModelEntry
-    given: str
-    found: Estimate
-
-
-def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Difference | None:
-    """The model under test against another one; None where one was not scored."""
     split = judged_split(results) or ""
-    sides = (results.proposed, loss(split, "on")), (against, loss(split, given))
-    found = compare(results, *sides)
-    return None if found is None or against is None else Difference(against, given, found)
+    return compare(results, (results.proposed, loss(split, "on")), (against, loss(split, given)))
 
 
-def compare_all(results: Results) -> tuple[Difference, ...]:
+def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
     """The model under test with entities against the baseline, against itself without entities and
     with shuffled ids if it reads any, against every control in the condition, entities on or off,
-    in which its loss is lower.
+    in which its loss is lower: the other one, what it is given, and the difference.
     """
     ours, split = results.proposed, judged_split(results) or ""
     pairs = [(results.baseline, "off")]
@@ -346,11 +332,13 @@ def compare_all(results: Results) -> tuple[Difference, ...]:
         pairs += [(ours, "off"), (ours, "shuffled")]
     for model in results.controls:
         given = ("on", "off") if has_entities(model) else ("off",)
-        means = {one: results.statistic(model, loss(split, one)).mean for one in given}
+        means = {one: results.statistic(model, loss(split, one)).value for one in given}
         known = {one: mean for one, mean in means.items() if mean is not None}
         pairs.append((model, min(known, key=known.__getitem__, default="off")))
-    found = (compare_loss(results, *pair) for pair in pairs)
-    return tuple(one for one in found if one is not None)
+    for against, condition in pairs:
+        found = compare_loss(results, against, condition)
+        if found is not None and against is not None:
+            yield against, condition, found
 
 
 class Pair(NamedTuple):
@@ -396,16 +384,17 @@ def mcnemar(pair: Pair) -> float:
     return float(stats.binomtest(min(pair[:2]), tosses).pvalue) if tosses else 1.0
 
 
-def average_pairs(pairs: Sequence[Pair]) -> Number:
+def average_pairs(pairs: Sequence[Pair]) -> Estimate:
     """The mean difference of the pairs of several seeds, with an interval over examples (their mean
     variance) and seeds.
     """
     gaps, examples = [pair.difference for pair in pairs], min(pair.examples for pair in pairs)
-    interval: Interval | None = None
-    if examples > 1:
-        over_examples = Variance(fmean(pair.variance for pair in pairs), examples - 1)
-        interval, _ = combine(fmean(gaps), over_examples, seed_variance(gaps))
-    return Estimate(fmean(gaps), interval, None, 0, len(gaps)).number(1, percent=True)
+    found = Estimate(fmean(gaps), 1, percent=True, seeds=len(gaps))
+    if examples < 2:
+        return found
+    over_examples = Variance(fmean(pair.variance for pair in pairs), examples - 1)
+    (low, high), _ = combine(found.value, over_examples, seed_variance(gaps))
+    return replace(found, low=low, high=high)
 
 
 QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
@@ -423,7 +412,7 @@ def share_interval(right: float, examples: int) -> Interval:
     return max(0.0, low / scale), min(1.0, high / scale)
 
 
-def share_number(shares: Sequence[float], examples: int, digits: int) -> Number:
+def share_number(shares: Sequence[float], examples: int) -> Number:
     """A share of examples that are right, the mean of one per seed, with an interval over examples
     (as wide as Wilson's) and over seeds.
     """
@@ -433,4 +422,4 @@ def share_number(shares: Sequence[float], examples: int, digits: int) -> Number:
         error = (high - low) / 2 / QUANTILE
         (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
     # no share lies beyond 0 and 1, whatever Student says
-    return Number(mean, digits, low=max(0.0, low), high=min(1.0, high), percent=True)
+    return Number(mean, low=max(0.0, low), high=min(1.0, high))

@@ -9,31 +9,30 @@ cache around it (0: none), and the ``rows`` of step capacity: how many entities 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
-
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.report.figures import (
-    BASELINE,
-    INK,
-    PALETTE,
-    PROPOSED,
-    Bar,
-    Line,
-    Panel,
-    Rows,
-    choose_colours,
-    draw_intervals,
-    draw_lines,
-)
+from entity_transformers.report import figures
 from entity_transformers.report.frame import Key, at
-from entity_transformers.report.intervals import name_difference, pair_seeds
-from entity_transformers.report.pivot import Axis, Measure, Part, Pivot, Place, side, subtract
-from entity_transformers.report.pivot import Line as Row
-from entity_transformers.report.results import Results, Statistic, summarise, write_label
+from entity_transformers.report.intervals import name_difference
+from entity_transformers.report.pivot import (
+    Axis,
+    Line,
+    Measure,
+    Part,
+    Pivot,
+    Place,
+    found,
+    is_scored,
+    models,
+    nest,
+    side,
+    subtract,
+    values,
+)
+from entity_transformers.report.results import Results, write_label
 from entity_transformers.report.table import MISSING, Cell, Number
 
 RECALL, LATER = "recall", "later"
@@ -56,12 +55,6 @@ def describe(entry: Mapping[str, Any]) -> str:
     return f"{read}, memory detached{' (the paper)' if papers else ''}"
 
 
-def read_numbers(results: Results, model: str, key: Key) -> list[float]:
-    """One per seed."""
-    cells = results.frame.runs(key).items()
-    return [cell.value for (name, _), cell in cells if name == model and cell.value is not None]
-
-
 def list_trained(results: Results) -> dict[str, str]:
     """What was trained and what the table calls it, with the entry's name if two are alike."""
     there = {model for model, _ in results.frame.runs(ALL)}
@@ -71,57 +64,49 @@ def list_trained(results: Results) -> dict[str, str]:
     return {name: text for name, text in named.items() if name in there}
 
 
-def carried(results: Results, model: str) -> tuple[int, int]:
+def carried(results: Results, name: str) -> tuple[int, int]:
     """Runs whose accuracy in later windows is more than half way from chance to all right, and all
     runs.
     """
-    later, chance = (read_numbers(results, model, key) for key in (ALL, CHANCE))
-    halves = [one > (1 + guess) / 2 for one, guess in zip(later, chance, strict=True)]
-    return sum(halves), len(halves)
+    later, chance = (results.by_seed(name, key) for key in (ALL, CHANCE))
+    return sum(later[seed] > (1 + chance[seed]) / 2 for seed in later), len(later)
 
 
-def _entries(results: Results, _: Place) -> Iterator[Row]:
+def _entries(results: Results, _: Place) -> Iterator[Line]:
     labels = list_trained(results)
     for name, label in labels.items():
-        yield (label,), {"entry": name}
-    if labels:
-        chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
-        yield ("chance",), {"chance": chance}
+        some, every = carried(results, name)
+        told = {"carried": f"{some} of {every} seeds", "alike": some == every}
+        yield (label,), {"model": name, **told}
+    for name in [*labels][:1]:
+        chance = results.statistic(name, CHANCE).value
+        yield ("chance",), {"chance": chance, "carried": MISSING, "alike": False}
 
 
 def _accuracies(results: Results) -> Iterator[Measure]:
     """By distance, and all later windows."""
 
-    def show(heading: str, key: Key) -> Measure:
-        def cell(results: Results, row: Place) -> Statistic | float:
-            return row.get("chance") or summarise(read_numbers(results, row["entry"], key))
+    def cell(results: Results, row: Place, key: Key) -> Number | float:
+        return row.get("chance") or results.statistic(row["model"], key)
 
-        return Measure(heading, cell=cell)
-
-    headings = {"0": "Same window", "1": "1 window later"}
+    headings = {"0": "Same window", "1": "1 window later", LATER: "All later windows"}
     distances = results.frame.distinct("distance", RECALL, measure="accuracy")
-    for distance in sorted(set(distances) - {LATER}, key=int):
+    for distance in (*sorted({*distances} - {LATER}, key=int), LATER):
+        key = at(RECALL, "accuracy", distance=distance)
         heading = headings.get(distance, f"{distance} windows later")
-        yield show(heading, at(RECALL, "accuracy", distance=distance))
-    yield show("All later windows", ALL)
-
-
-def _carried(results: Results, row: Place) -> str:
-    return "{} of {} seeds".format(*carried(results, row["entry"])) if "entry" in row else MISSING
+        yield Measure(heading, cell=partial(cell, key=key))
 
 
 def _say_recall(results: Results) -> str:
     first = next(iter(list_trained(results)))
     documents, entities, windows, window = (
-        int(read_numbers(results, first, at(RECALL, measure))[0])
+        int(results.statistic(first, at(RECALL, measure)).value or 0)
         for measure in ("documents", "entities", "windows", "window")
     )
     questions = next(iter(results.frame.runs(ALL).values())).count
-    return (
-        f"Every row read {documents:,} documents of {entities} entities and {windows} windows of"
-        f" {window} tokens; {questions:,} questions in later windows. Carried: more than half way"
-        " from chance to all right."
-    )
+    return f"""Every row read {documents:,} documents of {entities} entities and {windows} windows
+        of {window} tokens; {questions:,} questions in later windows. Carried: more than half way
+        from chance to all right."""
 
 
 RECALLED = Pivot(
@@ -129,30 +114,29 @@ RECALLED = Pivot(
     title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
     step=RECALL,
     rows=(Axis(("Reading and learning",), _entries),),
-    columns=(_accuracies, Measure("Carried", cell=_carried)),
-    measures=(
-        "The share of right answers about facts that the first window of a generated document"
-        " states, and that later windows see only through the memory."
-    ),
+    columns=(_accuracies, Measure("Carried", held="carried")),
+    measures="""The share of right answers about facts that the first window of a generated document
+        states, and that later windows see only through the memory.""",
     note=_say_recall,
-    marked=lambda results, row: "entry" in row and len({*carried(results, row["entry"])}) == 1,
+    marked=lambda _, row: row["alike"],
 )
 
 
-def draw_recall(results: Results) -> Figure | None:
+def draw_recall(results: Results) -> figures.Figure | None:
     """Synthetic recall: the share of facts answered beyond the window that stated them, the mean
     over seeds from the lowest to the highest; dotted: chance.
     """
-    labels, bars = list_trained(results), list[Bar]()
+    labels, bars = list_trained(results), list[figures.Bar]()
     if not any(carried(results, name)[0] for name in labels):
         return None  # a picture of chance
     for name, label in labels.items():
-        entry, shares = results.recall[name], read_numbers(results, name, ALL)
-        memory = PROPOSED if entry.get("memory_gradient_windows", 0) else BASELINE
+        entry, shares = results.recall[name], results.by_seed(name, ALL).values()
+        colour = figures.PROPOSED if entry.get("memory_gradient_windows", 0) else figures.BASELINE
+        colour = colour if "entities" in KINDS[entry["kind"]].can else figures.INK
         number = Number(fmean(shares), low=min(shares), high=max(shares))
-        bars.append(Bar(label, number, memory if "entities" in KINDS[entry["kind"]].can else INK))
-    chance = read_numbers(results, next(iter(labels)), CHANCE)[0]
-    return draw_intervals([Rows("", bars, chance)], "Facts recalled beyond the window")
+        bars.append(figures.Bar(label, number, colour))
+    rows = figures.Rows("", bars, results.statistic(next(iter(labels)), CHANCE).value)
+    return figures.draw_intervals([rows], "Facts recalled beyond the window")
 
 
 FAR = "far"
@@ -166,36 +150,27 @@ GROUPS = {
     ("sort", "description"): "Later: descriptions",
 }
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
-DISTANCES = tuple(str(2**power) for power in range(18))
-FEWEST = 100
-"""Tokens at a distance from which on its mean is drawn."""
 
 
 def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> list[Place]:
     """All models, or one of them, as a step has read them: by entries of a bounded memory and
     entities among them, else by model, labels and cache.
     """
-    rows, measured = results.frame.find(step, measure="loss"), results.measured(step)
-    bounded = ("rows",) if step == "capacity" else ()
-    about = {"step": step, "split": results.split(step)}
-    sides: list[dict[str, Any]] = []
-    for one in measured if model is None else [model]:
-        own = rows[rows["model"] == one.name][["labels", "size", *bounded]].drop_duplicates()
-        for labels, *numbers in own.itertuples(index=False):
-            read = dict(zip(("size", *bounded), map(int, numbers), strict=True))
-            sides.append({**about, "model": one, "labels": labels, **read})
-
-    def order(side: Place) -> tuple[int, ...]:
-        entries = (side["rows"] + side["size"], side["rows"]) if bounded else ()
-        labels = list(LABELS).index(side["labels"])
-        return (*entries, measured.index(side["model"]), labels, side["size"])
-
-    return sorted(sides, key=order)
+    numbers = ("size", "rows") if step == "capacity" else ("size",)
+    axes = models(), values("labels", LABELS), *map(found, numbers)
+    about = {"step": step, "split": results.split(step), "measure": "loss"}
+    sides = list[Place]()
+    for _, one in nest(results, about, *axes):
+        if is_scored(results, one) and model in (None, one["model"]):
+            sides.append({**one, **{name: int(one[name]) for name in numbers}})
+    if step == "capacity":
+        sides.sort(key=lambda one: (one["rows"] + one["size"], one["rows"]))
+    return sides
 
 
 def read_loss(results: Results, one: Place) -> float:
     """The mean over seeds, NaN for none."""
-    mean = results.statistic(*side(one, measure="loss")).mean
+    mean = results.statistic(*side(one, measure="loss")).value
     return float("nan") if mean is None else mean
 
 
@@ -211,7 +186,7 @@ def count_bytes(results: Results, one: Place) -> float:
     found = 4.0 * one["size"] * (width + 1) if one["size"] else 0.0
     if one["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
-    entities = results.statistic(*side(one, measure="entities", scope="")).mean or 0.0
+    entities = results.statistic(*side(one, measure="entities", scope="")).value or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
     return found + entities * entity + waiting
@@ -243,7 +218,7 @@ def _rows(**columns: str) -> Axis:
             return write_label(one["model"])
         return LABELS[one["labels"]] if name == "labels" else Number(one[name], 0)
 
-    def entries(results: Results, place: Place) -> Iterator[Row]:
+    def entries(results: Results, place: Place) -> Iterator[Line]:
         for one in list_sides(results, place["step"]):
             yield tuple(write(one, name) for name in columns), one
 
@@ -265,30 +240,24 @@ MENTIONS = Pivot(
     rows=(_rows(model="Model", labels="Labels"),),
     columns=(
         Measure("Entities", "entities", 0, shows="plain"),
-        Measure("Cache", digits=0, cell=lambda _, one: one["size"]),
+        Measure("Cache", digits=0, held="size"),
         KIB,
         LOSS,
         _less("Against the baseline", _baseline),
         _groups,
     ),
     measures="The loss in nats per token by what the token is, with what a reader may know.",
-    note=(
-        "Labels: none, those of mentions that have ended (lagged), or that of the token just read"
-        " (given), which reveals that a mention has begun. Entities and KiB: remembered at a"
-        " document's end. Against the baseline: without labels and with a cache of that size."
-        " Near: the entity was mentioned at most a window before, else far."
-    ),
+    note="""Labels: none, those of mentions that have ended (lagged), or that of the token just read
+        (given), which reveals that a mention has begun. Entities and KiB: remembered at a
+        document's end. Against the baseline: without labels and with a cache of that size. Near:
+        the entity was mentioned at most a window before, else far.""",
 )
 
 
-def _gain(heading: str, scope: str) -> Measure:
-    """A column of differences, the model under test with lagged labels minus the row's side."""
-
-    def cell(results: Results, row: Place) -> Cell:
-        ours = {**row, "model": results.proposed, "labels": "lagged"}
-        return subtract_loss(results, ours, row, scope)
-
-    return Measure(heading, cell=cell)
+def _gain(results: Results, row: Place, scope: str = "all") -> Cell:
+    """The model under test with lagged labels less the row's side."""
+    ours = {**row, "model": results.proposed, "labels": "lagged"}
+    return subtract_loss(results, ours, row, scope)
 
 
 CONTROLS = Pivot(
@@ -297,12 +266,13 @@ CONTROLS = Pivot(
     step="mentions",
     rows=(_rows(model="Other model", labels="Its labels", size="Cache"),),
     keep=lambda results, one: (one["model"], one["labels"]) != (results.proposed, "lagged"),
-    columns=(_gain("All tokens", "all"), _gain("Far mentions", FAR)),
-    measures="What lagged labels of entities are worth beyond every control.",
-    note=(
-        "Nats per token of the model under test with lagged labels minus the other's, both with the"
-        " same cache."
+    columns=(
+        Measure("All tokens", digits=4, cell=_gain),
+        Measure("Far mentions", digits=4, cell=partial(_gain, scope=FAR)),
     ),
+    measures="What lagged labels of entities are worth beyond every control.",
+    note="""Nats per token of the model under test with lagged labels minus the other's, both with
+        the same cache.""",
 )
 
 
@@ -325,35 +295,6 @@ def say_mentions(results: Results) -> tuple[str, ...]:
         verdict = f" ({cell}: {name_difference(cell.interval)})" if isinstance(cell, Number) else ""
         sentences.append(text + verdict)
     return (f"Nats per token: {'; '.join(sentences)}.",)
-
-
-def draw_distances(results: Results) -> Figure | None:
-    """Later mentions by the distance of their entity's last one: the loss minus that of the
-    baseline without a cache. Dashed: the baseline with a cache; dotted: the window.
-    """
-    sides, baseline, lines = list_sides(results, "mentions"), results.baseline, list[Line]()
-    plain = next((one for one in sides if one["model"] == baseline), None)
-    if baseline is None or plain is None:
-        return None
-    own = [one for one in sides if one["model"] == baseline and one["size"]]
-    others = [one for one in sides if one["labels"] != "none" and not one["size"]]
-    for number, one in enumerate([*own, *others]):
-        gains: dict[float, float] = {}
-        for distance in DISTANCES:
-            about = {"measure": "loss", "distance": distance}
-            ours, theirs = side(one, **about), side(plain, **about, labels="none", size=0)
-            gaps = pair_seeds(results, ours, theirs)
-            if gaps and (results.count(*ours) or 0) >= FEWEST:
-                gains[float(distance)] = float(np.mean(gaps))
-        labels = LABELS[one["labels"]].split(":")[0]
-        name = f"cache of {one['size']:,}" if one["size"] else labels
-        look: Any = {"dash": "-" if one["model"] != baseline else "--", "mark": "o"}
-        label, colour = f"{write_label(one['model'])}, {name}", PALETTE[number % len(PALETTE)]
-        if gains:
-            lines.append(Line(label, colour, list(gains), list(gains.values()), **look))
-    across, up = "Tokens since the entity's last mention", "Nats per token, less is better"
-    window = [(baseline.lm.window, INK)]
-    return draw_lines([Panel(lines, across, up, log=True, at=window, zero=True)])
 
 
 def list_recent(results: Results) -> dict[int, Place]:
@@ -393,12 +334,10 @@ CAPACITY = Pivot(
         _less("Far, against these", _as_heavy, FAR),
     ),
     measures="Few entities beside few recent tokens, against recent tokens alone.",
-    note=(
-        "Nats per token with room for so many entities, of which those mentioned longest ago are"
-        " forgotten, beside a cache of so many recent tokens. Recent tokens alone: the baseline"
-        " without labels, with a cache of as many entries, or with the smallest tried that has no"
-        " fewer bytes."
-    ),
+    note="""Nats per token with room for so many entities, of which those mentioned longest ago are
+        forgotten, beside a cache of so many recent tokens. Recent tokens alone: the baseline
+        without labels, with a cache of as many entries, or with the smallest tried that has no
+        fewer bytes.""",
 )
 
 
@@ -420,48 +359,36 @@ def say_capacity(results: Results) -> tuple[str, ...]:
     return (f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}.",)
 
 
-def draw_capacity(results: Results) -> Figure | None:
+def draw_capacity(results: Results) -> figures.Figure | None:
     """Loss by what is remembered beyond the window, in entries (entities and recent tokens
     together) and in bytes; dashed: the baseline, which has recent tokens alone.
     """
     drawn: list[tuple[list[Place], dict[str, Any]]] = []
     if results.baseline is not None and (recent := list(list_recent(results).values())):
         name = f"{write_label(results.baseline)}, recent tokens alone"
-        drawn.append((recent, {"label": name, "colour": INK, "dash": "--"}))
+        drawn.append((recent, {"label": name, "colour": figures.INK, "dash": "--"}))
     for model in results.measured("capacity"):
-        colour, by_share = choose_colours(results)[model.name], dict[float, list[Place]]()
+        colour, by_share = figures.choose_colours(results)[model.name], dict[float, list[Place]]()
         for one in list_sides(results, "capacity", model):
             share = round(one["size"] / max(1, one["rows"] + one["size"]), 2)
             by_share.setdefault(share, []).append(one)
         for (share, own), mark in zip(sorted(by_share.items()), "os^Dv", strict=False):
             name = f"{write_label(model)}, {share:.0%} recent tokens"
             drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
-    by_entries, by_bytes = list[Line](), list[Line]()
+    by_entries, by_bytes = list[figures.Line](), list[figures.Line]()
     for sides, look in drawn:
         losses = [read_loss(results, one) for one in sides]
         entries = [(one["rows"] or 0) + one["size"] for one in sides]
-        by_entries.append(Line(x=entries, y=losses, **look))
+        by_entries.append(figures.Line(x=entries, y=losses, **look))
         kept = [count_bytes(results, one) / 1024 for one in sides]
-        by_bytes.append(Line(x=kept, y=losses, **look))
+        by_bytes.append(figures.Line(x=kept, y=losses, **look))
     where = "remembered beyond the window"
-    left = Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
-    return draw_lines((left, Panel(by_bytes, f"KiB {where}", log=True)))
+    left = figures.Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
+    return figures.draw_lines((left, figures.Panel(by_bytes, f"KiB {where}", log=True)))
 
 
 PARTS = (
     Part(RECALL, "What the memory can carry", (RECALLED,), {"recall": draw_recall}),
-    Part(
-        "mentions",
-        "Where a memory pays",
-        (MENTIONS, CONTROLS),
-        {"mention_distances": draw_distances},
-        say_mentions,
-    ),
-    Part(
-        "capacity",
-        "Memories of bounded size",
-        (CAPACITY,),
-        {"capacity": draw_capacity},
-        say_capacity,
-    ),
+    Part("mentions", "Where a memory pays", (MENTIONS, CONTROLS), say=say_mentions),
+    Part("capacity", str(CAPACITY.title), (CAPACITY,), {"capacity": draw_capacity}, say_capacity),
 )

@@ -22,7 +22,6 @@ from entity_transformers.report import (
     decisions,
     lm,
     memories,
-    overview,
     perplexity,
     remembering,
     transfer,
@@ -43,7 +42,7 @@ from entity_transformers.report.table import Table, finish, is_numeric, is_paper
 from entity_transformers.study.params import STEPS
 
 MODULES = (
-    *(corpus, lm, overview, perplexity, vectors),
+    *(corpus, lm, perplexity, vectors),
     *(memories, remembering, decisions, transfer),
 )
 """What the report shows, in the order of the steps."""
@@ -238,23 +237,22 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
         "lambada_accuracy": perplexity.lambada_key("last_word_accuracy"),
         "mention_similarity": alike,
     }.items():
-        yield name, results.statistic(model, key).mean
-    yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).mean
-    yield "ner_f1", vectors.average(results, model, vectors.F1).mean
+        yield name, results.statistic(model, key).value
+    yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).value
+    yield "ner_f1", vectors.average(results, model, vectors.F1).value
     for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):
         yield from _find_best(results)
     for task in results.frame.distinct("task", "transfer", measure="accuracy"):
         key = at("transfer", "accuracy", "test", task=task, variant="full")
-        yield f"{task.replace(' ', '_')}_accuracy", results.statistic(model, key).mean
+        yield f"{task.replace(' ', '_')}_accuracy", results.statistic(model, key).value
 
 
 def _find_best(results: Results) -> Iterator[tuple[str, float]]:
-    step = "kept_cache"
-    alone, beside = remembering.list_original(results, step)
+    alone, beside = remembering.list_original(results, "kept_cache")
     for window, one in alone.items():
-        yield f"loss_alone_{window}", remembering.read_mean(results, step, one)
+        yield f"loss_alone_{window}", remembering.read_mean(results, one)
     for size in sorted({one.budget for one in beside}):
         own = (one for one in beside if one.budget == size)
-        yield f"loss_with_{size}", min(remembering.read_mean(results, step, one) for one in own)
+        yield f"loss_with_{size}", min(remembering.read_mean(results, one) for one in own)

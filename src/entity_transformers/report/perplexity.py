@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import permutations
+from statistics import fmean
 
 from matplotlib.figure import Figure
 
@@ -35,14 +35,11 @@ from entity_transformers.report.pivot import (
 from entity_transformers.report.results import (
     GENERATED,
     Results,
-    Statistic,
     has_entities,
     summarise,
     write_label,
-    write_minus,
     write_pair,
     write_scored,
-    write_tested,
 )
 from entity_transformers.report.table import MISSING, Cell, Number
 
@@ -98,7 +95,7 @@ def _printed(heading: str, name: str, digits: int) -> Measure:
     return Measure(heading, digits=digits, cell=cell)
 
 
-def _time(results: Results, place: Place) -> Statistic:
+def _time(results: Results, place: Place) -> Number:
     timed = TIMES.get(place["split"], "") if _is_main(place) else ""
     return lm.read_timing(results, place["model"], timed)
 
@@ -120,14 +117,13 @@ TABLE2 = Pivot(
     ),
     measures="How well each model predicts text; PPL and loss (nats) are per token.",
     note=lambda results: (
-        "Training: the mean since the validation before the one whose weights are scored, dropout"
-        f" on. Time: the median of a training step in seconds, and the scoring of as many tokens."
-        f" {INTERVAL}{lm.explain_missing(results)}"
+        f"""Training: the mean since the validation before the one whose weights
+        are scored, dropout on. Time: the median of a training step in seconds, and the scoring of
+        as many tokens. {INTERVAL}{lm.explain_missing(results)}"""
     ),
-    paper_note=(
-        "The paper's two times look swapped: its text calls GPT2E the slower. Its validation loss"
-        " of 0.187 beside a training loss of 1.71 cannot be that of text never seen."
-    ),
+    paper_note="""The paper's two times look swapped: its text calls GPT2E the slower. Its
+        validation loss of 0.187 beside a training loss of 1.71 cannot be that of text never
+        seen.""",
 )
 
 
@@ -164,15 +160,18 @@ def list_missing_controls(results: Results, met: Iterable[ModelEntry]) -> tuple[
 
 
 def _list_differences(results: Results, _: Place) -> Iterator[Line]:
-    for one in intervals.compare_all(results):
-        own = one.against == results.proposed and abs(one.found.value) < INERT
-        verdict = UNUSED if own else intervals.name_difference(one.found.interval)
-        given = one.given if has_entities(one.against) else MISSING
-        yield (write_label(one.against), given), {"found": one.found, "verdict": verdict}
+    for against, given, gap in intervals.compare_all(results):
+        own = against == results.proposed and abs(gap.value) < INERT
+        verdict = UNUSED if own else intervals.name_difference(gap.interval)
+        shown = write_label(against), given if has_entities(against) else MISSING
+        yield shown, {"found": gap, "verdict": verdict}
 
 
 def _tested(results: Results) -> str:
-    return "GPT2E with entities" if results.proposed is None else write_tested(results.proposed)
+    """How the model under test is named beside others: with entities, if it reads any."""
+    ours = results.proposed
+    name = "GPT2E" if ours is None else write_label(ours)
+    return name if ours and not has_entities(ours) else f"{name} with entities"
 
 
 CONTROLS = Pivot(
@@ -183,22 +182,22 @@ CONTROLS = Pivot(
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        Measure("Difference", digits=4, cell=lambda _, row: row["found"]),
+        Measure("Difference", digits=4, held="found"),
         Measure("p", digits=4, cell=lambda _, row: row["found"].p),
         Measure("Documents", digits=0, cell=lambda _, row: row["found"].units),
         Measure("Error over documents", digits=4, cell=lambda _, row: row["found"].errors[0]),
         Measure("Error over seeds", digits=4, cell=lambda _, row: row["found"].errors[1]),
-        Measure("Verdict", cell=lambda _, row: row["verdict"]),
+        Measure("Verdict", held="verdict"),
     ),
     measures=lambda results: (
-        f"The difference in loss, {_tested(results)} minus the other model, in nats per token:"
-        " below zero the former is better."
+        f"""The difference in loss, {_tested(results)} minus the other model,
+        in nats per token: below zero the former is better."""
     ),
     note=lambda results: (
-        f"{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it lies within"
-        f" ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}. {INTERVAL} A"
-        " control is met with entities on or off, whichever is better for it."
-        f" Not run: {', '.join(list_missing_controls(results, results.trained)) or 'none'}."
+        f"""{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it
+        lies within ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}.
+        {INTERVAL} A control is met with entities on or off, whichever is better for it. Not run:
+        {", ".join(list_missing_controls(results, results.trained)) or "none"}."""
     ),
 )
 
@@ -235,10 +234,8 @@ OTHERS = Pivot(
     step=STEP,
     rows=(Axis(("Model", "Minus"), _list_others),),
     columns=CONTROLS.columns,
-    measures=(
-        "The difference in loss, the first less the second, in nats per token, each with the"
-        " entities that it is given; below them those that were trained in the same way."
-    ),
+    measures="""The difference in loss, the first less the second, in nats per token, each with the
+        entities that it is given; below them those that were trained in the same way.""",
     note=INTERVAL,
 )
 
@@ -276,7 +273,7 @@ def _parts(results: Results, _: Place) -> Iterator[Line]:
 def _gap(results: Results, place: Place) -> Cell:
     on, off = (side(place, entities=given) for given in ("on", "off"))
     gaps = intervals.pair_seeds(results, on, off) if has_entities(place["model"]) else []
-    return Number(summarise(gaps).mean, 4, signed=True) if gaps else MISSING
+    return Number(fmean(gaps), signed=True) if gaps else MISSING
 
 
 def _given(results: Results) -> dict[str, str]:
@@ -297,32 +294,20 @@ BY_CLASS = Pivot(
     columns=(
         Measure("Tokens", digits=0, cell=_count),
         cross(values("entities", _given, "Given"), [Measure("", "perplexity")], STEP, "PPL {0}"),
-        Measure("Loss on − off", "loss", cell=_gap),
+        Measure("Loss on − off", "loss", 4, cell=_gap),
     ),
     measures="Where knowing entities could help.",
-    note=(
-        "Gold labels reveal that an entity will come back, and what a reader would have to infer:"
-        " compare entities off and the controls before crediting the memory."
-    ),
+    note="""Gold labels reveal that an entity will come back, and what a reader would have to infer:
+        compare entities off and the controls before crediting the memory.""",
 )
 
 
-def read_share(results: Results, model: ModelEntry, split: str) -> tuple[int, float] | None:
-    """The largest cache that the model was given, and what it leaves of the loss, a fraction."""
-    place = {"step": CACHE, "measure": "loss", "split": split, "model": model}
-    sizes = map(int, results.frame.distinct("size", CACHE, measure="loss"))
-    losses = {size: results.statistic(*side(place, size=size)).mean for size in sizes}
-    alone = losses.pop(0, None)
-    shares = {size: loss / alone for size, loss in losses.items() if loss is not None and alone}
-    return max(shares.items()) if shares else None
-
-
-def _minus_without(results: Results, place: Place) -> Statistic:
+def _minus_without(results: Results, place: Place) -> Number:
     own, alone = side(place), side(place, size="0")
     return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))
 
 
-def _chosen(results: Results, place: Place) -> Statistic:
+def _chosen(results: Results, place: Place) -> Number:
     """What was chosen for a cache; none without one."""
     cached = place["size"] != "0"
     return results.statistic(*side(place)) if cached else summarise(())
@@ -344,10 +329,8 @@ WITH_CACHE = Pivot(
         Measure("Lambda", "weight", 3, cell=_chosen),
     ),
     measures="The model mixed with a continuous cache of the document's latest tokens.",
-    note=(
-        "Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Nats per"
-        " token, no labels given."
-    ),
+    note="""Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Nats per
+        token, no labels given.""",
 )
 HIDDEN = Pivot(
     name=PSEUDO,
@@ -362,14 +345,10 @@ HIDDEN = Pivot(
         Measure("Tokens", shows="count"),
         Measure("Documents", "documents", 0, place={"entities": ""}),
     ),
-    measures=(
-        "How well each token is predicted from all others of its window: each is hidden in its turn"
-        " (Salazar et al., 2020)."
-    ),
-    note=(
-        "This is no probability of the text: compare it only between models of hidden tokens with"
-        " one encoder and the same windows. Entities on: the hidden token's label is given too."
-    ),
+    measures="""How well each token is predicted from all others of its window: each is hidden in
+        its turn (Salazar et al., 2020).""",
+    note="""This is no probability of the text: compare it only between models of hidden tokens with
+        one encoder and the same windows. Entities on: the hidden token's label is given too.""",
 )
 
 
@@ -377,46 +356,13 @@ def draw_differences(results: Results) -> Figure | None:
     """Loss of the model under test minus that of each other model, with 95 % intervals over
     documents and seeds; grey: within ±0.02, which counts as no difference.
     """
-    colours = choose_colours(results)
-    bars = [
-        Bar(_name(one.against, one.given), one.found.number(), colours[one.against.name])
-        for one in intervals.compare_all(results)
-    ]
+    colours, bars = choose_colours(results), list[Bar]()
+    for model, given, gap in intervals.compare_all(results):
+        label = write_scored(model) + f", entities {given}" * has_entities(model)
+        bars.append(Bar(label, gap, colours[model.name]))
     split = intervals.judged_split(results)
     label = f"Nats per token ({split}), {_tested(results)} minus each of these"
     return draw_intervals([Rows("", bars)], label, MARGIN)
-
-
-def _name(model: ModelEntry, given: str) -> str:
-    return f"{write_scored(model)}{f', entities {given}' if has_entities(model) else ''}"
-
-
-def draw_classes(results: Results) -> Figure | None:
-    """Loss by class of the token, against the model above each panel: means with 95 % intervals
-    over seeds; hollow: without entities. Grey: within ±0.02; beyond it by the logarithm.
-    """
-    split, scored = class_split(results), results.measured(STEP)
-    if split is None or not scored or not has_mentions(results, split):
-        return None
-    base = results.baseline if results.baseline in scored else scored[0]
-    assert base is not None
-    colours, panels = choose_colours(results), []
-    for name, title in CLASSES.items():
-        without, bars = loss(split, "off", class_=name), list[Bar | None]()
-        for model in scored:
-            for given in ("on", "off") if has_entities(model) else ("off",):
-                if model == base and not has_entities(model):
-                    continue
-                own = model, loss(split, given, class_=name)
-                gap = intervals.compare_seeds(results, own, (base, without))
-                look = colours[model.name], has_entities(model) and given == "off"
-                bars.append(Bar(_name(model, given), gap.number(), *look) if gap else None)
-        known = results.statistic(base, replace(without, measure="perplexity")).mean
-        heading = f"{title.capitalize()}\n{write_scored(base)}: perplexity {Number(known, 1)}"
-        panels.append(Rows(heading, bars))
-    plain = f"{write_scored(base)}{' without entities' if has_entities(base) else ''}"
-    label = f"Nats per token more or less than {plain} ({split})"
-    return draw_intervals(panels, label, MARGIN, log=True)
 
 
 LAMBADA = "lambada"
@@ -450,9 +396,10 @@ def _printed3(results: Results, place: Place) -> Cell:
 
 def _note3(results: Results) -> str:
     text = "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity."
-    if {results.proposed, results.baseline} <= {*results.measured(LAMBADA)}:
-        how = f"with {LEVEL:.0%} intervals over passages and seeds"
-        text += f" The last row is {write_minus(results)}, {how}."
+    ours, theirs = results.proposed, results.baseline
+    if ours and theirs and {ours, theirs} <= {*results.measured(LAMBADA)}:
+        pair = write_pair(ours, theirs, "minus")
+        text += f" The last row is {pair}, with {LEVEL:.0%} intervals over passages and seeds."
     return text
 
 
@@ -465,7 +412,7 @@ TABLE3 = Pivot(
     where={"split": LAMBADA, "entities": "off"},
     rows=(models(label=write_scored, difference=True),),
     columns=(
-        Measure("Paper nats", compare="cell", cell=_printed3),
+        Measure("Paper nats", digits=4, compare="cell", cell=_printed3),
         _nats("Last word nats", "last_word_perplexity", "units"),
         _accuracy("Last word accuracy", "last_word_accuracy"),
         _nats("Last token nats", "last_token_perplexity"),
@@ -528,10 +475,7 @@ GUIDED = Pivot(
 
 PARTS = (
     Part(
-        STEP,
-        "Perplexity",
-        (TABLE2, CONTROLS, OTHERS, BY_CLASS),
-        {"differences": draw_differences, "perplexity_by_class": draw_classes},
+        STEP, "Perplexity", (TABLE2, CONTROLS, OTHERS, BY_CLASS), {"differences": draw_differences}
     ),
     Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),

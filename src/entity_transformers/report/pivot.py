@@ -15,16 +15,14 @@ from typing import Any
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
 from entity_transformers.report.frame import Key, at
-from entity_transformers.report.intervals import Estimate
 from entity_transformers.report.results import (
     Results,
-    Statistic,
     Transform,
     has_entities,
     write_label,
     write_pair,
 )
-from entity_transformers.report.table import MISSING, Cell, Number, Table, show
+from entity_transformers.report.table import MISSING, Cell, Number, Table, leave_out_empty
 
 Place = Mapping[str, Any]
 Line = tuple[Sequence[Cell], Place]
@@ -108,7 +106,7 @@ def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
     def entries(results: Results, place: Place) -> Iterator[Line]:
         model = place["model"]
         for given in conditions if has_entities(model) else ("off",):
-            if results.has(model, key_of({**place, "entities": given})):
+            if is_scored(results, {**place, "entities": given}):
                 yield (given if has_entities(model) else MISSING,), {"entities": given}
 
     return Axis(("Entities",), entries)
@@ -138,18 +136,25 @@ def side(place: Place, **change: Any) -> intervals.Side:
     return whole["model"], key_of(whole)
 
 
+def is_scored(results: Results, place: Place) -> bool:
+    """Is there a number for the place? Which rows of a table to keep."""
+    return results.has(*side(place))
+
+
 @dataclass(frozen=True)
 class Measure:
     """A column of numbers: means over seeds of ``measure`` (the row's, if it names none), where
     ``place`` changes what the row is about.
 
-    shows      "mean" with its deviation, "plain" without, or "count": what it is a mean of
+    shows      "mean" with its deviation, "plain" without, "interval": of the model's units, or
+               "count": what it is a mean of
     scale      a function of each seed's number: its logarithm ...
     compare    in a row of differences: "units" and seeds, "seeds" alone, "cell": what the column
                has in every row, or "": a dash
     against    makes it a column of differences: what is another one in the place of the number
                that is subtracted; a function of the place may give None for a dash
-    cell       another way to fill it: a text, a number, a mean over seeds or an estimate
+    cell       another way to fill it: a text or a number
+    held       the same as the row's own place holds it, by this name
     """
 
     heading: str
@@ -161,7 +166,8 @@ class Measure:
     compare: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
     against: Place | Callable[[Results, Place], Place | None] | None = None
-    cell: Callable[[Results, Place], Cell | Statistic | Estimate | float | None] | None = None
+    cell: Callable[[Results, Place], Cell | float | None] | None = None
+    held: str = ""
 
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
@@ -171,22 +177,25 @@ class Measure:
         if self.against is not None:
             other = self.against(results, place) if callable(self.against) else self.against
             return MISSING if other is None else subtract(results, place, {**place, **other})
-        found = self._read(results, place) if self.cell is None else self.cell(results, place)
-        if isinstance(found, str | Number):
+        if self.held:
+            found = place.get(self.held)
+        else:
+            found = self._read(results, place) if self.cell is None else self.cell(results, place)
+        if isinstance(found, str):
             return found
-        if isinstance(found, Estimate):
-            return found.number(self.digits, self.percent)
-        if isinstance(found, Statistic):
-            return show(found, self.digits, self.percent)
-        return Number(found, self.digits, percent=self.percent)
+        found = found if isinstance(found, Number) else Number(found)
+        digits = 0 if self.shows == "count" else self.digits
+        return replace(found, digits=digits, percent=self.percent)
 
-    def _read(self, results: Results, place: Place) -> Cell | Statistic | float | None:
+    def _read(self, results: Results, place: Place) -> Cell | float | None:
         if "model" not in place:  # a number of the whole study
             return results.value(key_of(place))
         if self.shows == "count":
-            return Number(results.count(*side(place)), 0)
+            return results.count(*side(place))
+        if self.shows == "interval":
+            return intervals.describe(results, side(place))
         found = results.statistic(*side(place), self.scale)
-        return found.mean if self.shows == "plain" else found
+        return found.value if self.shows == "plain" else found
 
     def _subtract(self, results: Results, place: Place) -> Cell:
         if not self.compare:
@@ -195,8 +204,9 @@ class Measure:
         found = intervals.compare(results, *sides) if self.compare == "units" else None
         if found is None:
             found = intervals.compare_seeds(results, *sides, self.scale)
-        digits = self.digits if self.percent else 4
-        return MISSING if found is None else found.number(digits, self.percent)
+        if found is None:
+            return MISSING
+        return replace(found, digits=self.digits, percent=True) if self.percent else found
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
@@ -205,7 +215,7 @@ def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
     """
     first, second = side(ours), side(theirs)
     gap = None if first == second else intervals.compare(results, first, second)
-    return MISSING if gap is None else gap.number()
+    return MISSING if gap is None else gap
 
 
 Columns = Callable[[Results], Iterable[Measure]]
@@ -235,6 +245,7 @@ class Pivot:
     where    what every place has beside the step
     keep     which rows are shown; all are
     marked   which rows are stressed
+    sparse   leaves out columns in which every row has a dash
     """
 
     name: str
@@ -249,6 +260,7 @@ class Pivot:
     order: Sequence[str] = ()
     keep: Callable[[Results, Place], bool] = lambda results, place: True
     marked: Callable[[Results, Place], bool] = lambda results, place: False
+    sparse: bool = False
 
     def build(self, results: Results) -> Table:
         """The table of a study."""
@@ -266,7 +278,7 @@ class Pivot:
         def say(text: Text) -> str:
             return text(results) if callable(text) else text
 
-        return Table(
+        table = Table(
             name=self.name,
             title=say(self.title),
             columns=(*(headings[i] for i in order), *(one.heading for one in columns)),
@@ -274,11 +286,12 @@ class Pivot:
                 (*(texts[i] for i in order), *(one.fill(results, place) for one in columns))
                 for texts, place in lines
             ),
-            measures=say(self.measures),
+            measures=say(self.measures) if lines else "",
             note=say(self.note) if lines else "",
             paper_note=say(self.paper_note) if lines else "",
             marked=frozenset(marked),
         )
+        return leave_out_empty(table) if self.sparse else table
 
 
 @dataclass(frozen=True)

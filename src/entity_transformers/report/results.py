@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,14 @@ from entity_transformers.report.frame import (
     read_units,
 )
 from entity_transformers.report.pictures import Pictures, parse_pictures
+from entity_transformers.report.table import Number
 
 if TYPE_CHECKING:
     from entity_transformers.study.params import Params
 
 Transform = Callable[[float], float]
+Model = ModelEntry | str | None
+"""One of section models, or the name of one of recall.models; None has no numbers."""
 TRAIN_LOSS = at("lm", "loss", "train")
 OWN = frozenset({"recall"})
 """Steps whose models are entries of their own section."""
@@ -37,16 +40,6 @@ SYSTEMS = 5
 """Kinds of models from which on all rows of a study stand by era; with fewer in its own order."""
 GENERATED = "sample"
 """`Results.passages` where step passages generated them."""
-
-
-class Statistic(NamedTuple):
-    """Mean and sample standard deviation over ``n`` seeds; ``std`` is None for fewer than two, both
-    are None for none.
-    """
-
-    mean: float | None
-    std: float | None
-    n: int
 
 
 @dataclass(frozen=True)
@@ -158,34 +151,30 @@ class Results:
         kind = {self.baseline: "gpt2", self.proposed: "gpt2e"}.get(model, "")
         return kind if model.kind.name == kind else ""
 
-    def by_seed(self, model: ModelEntry | None, key: Key) -> dict[int, float]:
+    def by_seed(self, model: Model, key: Key) -> dict[int, float]:
         """The finite numbers of one model by seed: the study's in their order, then others, such as
         those of fine-tunings.
         """
         values = ((seed, cell.value) for seed, cell in self._cells(model, key).items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
 
-    def _cells(self, model: ModelEntry | None, key: Key) -> dict[int, Cell]:
-        if model is None:
-            return {}
-        cells = self.frame.runs(key)
-        own = [seed for name, seed in cells if name == model.name and seed is not None]
+    def _cells(self, model: Model, key: Key) -> dict[int, Cell]:
+        cells, name = self.frame.runs(key), str(getattr(model, "name", model))
+        own = [seed for run, seed in cells if run == name and seed is not None]
         own.sort(key=lambda seed: ([*self.seeds, seed].index(seed), seed))
-        return {seed: cells[model.name, seed] for seed in own}
+        return {seed: cells[name, seed] for seed in own}
 
-    def has(self, model: ModelEntry | None, key: Key) -> bool:
+    def has(self, model: Model, key: Key) -> bool:
         """Is there a row of this model, whatever number it holds?"""
         return bool(self._cells(model, key))
 
-    def statistic(
-        self, model: ModelEntry | None, key: Key, transform: Transform = float
-    ) -> Statistic:
+    def statistic(self, model: Model, key: Key, transform: Transform = float) -> Number:
         """Mean and standard deviation over the seeds that have a number."""
         return summarise(transform(value) for value in self.by_seed(model, key).values())
 
-    def count(self, model: ModelEntry | None, key: Key) -> float | None:
+    def count(self, model: Model, key: Key) -> float | None:
         """The mean over seeds of what the number is a mean of; None where it was not measured."""
-        return summarise(cell.count for cell in self._cells(model, key).values()).mean
+        return summarise(cell.count for cell in self._cells(model, key).values()).value
 
     def value(self, key: Key) -> float | None:
         """A number of the whole study."""
@@ -198,12 +187,11 @@ class Results:
         return next(iter(self.frame.distinct("split", step, **where)), "")
 
 
-def summarise(values: Iterable[float | None]) -> Statistic:
+def summarise(values: Iterable[float | None]) -> Number:
     """Mean and sample standard deviation (n - 1) of the values that are numbers."""
     numbers = [value for value in values if value is not None]
-    mean = float(np.mean(numbers)) if numbers else None
     std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
-    return Statistic(mean, std, len(numbers))
+    return Number(float(np.mean(numbers)) if numbers else None, std=std)
 
 
 def sort_by_era(entries: Sequence[ModelEntry]) -> list[ModelEntry]:
@@ -230,20 +218,9 @@ def write_scored(model: ModelEntry) -> str:
     return f"{write_label(model)}, {part}" if part else write_label(model)
 
 
-def write_tested(model: ModelEntry) -> str:
-    """How the model under test is named beside others: with entities, if it reads any."""
-    return f"{write_label(model)} with entities" if has_entities(model) else write_label(model)
-
-
-def write_minus(results: Results) -> str:
-    """What a difference is of: the model under test minus the baseline."""
-    pair = zip((results.proposed, results.baseline), ("GPT2E", "GPT2"), strict=True)
-    return " minus ".join(write_label(model) if model else name for model, name in pair)
-
-
-def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
-    """How a row of differences names its two models."""
-    return f"{write_label(ours)} − {write_label(theirs)}"
+def write_pair(ours: ModelEntry, theirs: ModelEntry, less: str = "−") -> str:
+    """How a difference of two models is named."""
+    return f"{write_label(ours)} {less} {write_label(theirs)}"
 
 
 def read_results(params: Params, folder: Path) -> Results:

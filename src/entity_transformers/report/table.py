@@ -7,8 +7,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from entity_transformers.report.results import Statistic
-
 MISSING = "–"
 HUGE = 1e7  # a perplexity from here on is written in powers of ten
 PAPER = "paper"  # columns whose name starts with this word hold the paper's numbers
@@ -80,11 +78,6 @@ class Table:
     paper_note: str = ""
 
 
-def show(statistic: Statistic, digits: int = 2, percent: bool = False) -> Number:
-    """The cell of a mean over seeds."""
-    return Number(statistic.mean, digits, std=statistic.std, percent=percent)
-
-
 def is_numeric(table: Table, column: int) -> bool:
     """Does the column hold numbers only (dashes and blanks aside), so that it is aligned to the
     right?
@@ -117,16 +110,18 @@ def leave_out_empty(table: Table) -> Table:
 
 
 def finish(table: Table, paper: bool) -> Table:
-    """The table as it is shown, with the paper's numbers or without: then its columns, what is
-    said of them and the rows stressed for having some are left out.
+    """The table as it is shown, its texts without line breaks, with the paper's numbers or without:
+    then its columns, what is said of them and the rows stressed for having some are left out.
     """
-    parts = (table.note, _say_units(table), table.paper_note if paper else "")
-    note = " ".join(part.strip() for part in parts if part.strip())
-    if paper:
-        return replace(table, note=note, paper_note="")
-    ours = [column for column in table.columns if not is_paper(column)]
+    note = _join(table.note, _say_units(table), table.paper_note if paper else "")
+    table = replace(table, note=note, measures=_join(table.measures), title=_join(table.title))
+    ours = [column for column in table.columns if paper or not is_paper(column)]
     marked = table.marked if len(ours) == len(table.columns) else frozenset()
-    return replace(select(table, ours), marked=marked, note=note, paper_note="")
+    return replace(select(table, ours), marked=marked)
+
+
+def _join(*parts: str) -> str:
+    return " ".join(" ".join(parts).split())
 
 
 def _say_units(table: Table) -> str:

@@ -1,5 +1,5 @@
 """Fine-tuning, as in GPT-1: the tasks' examples, scores by task and variant, differences between
-models and variants, and pronouns (GAP by gender, WinoBias by version).
+models and variants, and pronouns (WinoBias by version).
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from entity_transformers.report.pivot import (
     Place,
     cross,
     found,
+    is_scored,
     models,
     side,
     values,
 )
-from entity_transformers.report.results import Results, summarise, write_label, write_pair
+from entity_transformers.report.results import Results, write_label, write_pair
 from entity_transformers.report.table import MISSING, Cell, Number
 from entity_transformers.step import Row
 
 STEP, SPLIT = "transfer", "test"
 FULL, NO_AUXILIARY, NO_PRETRAINING = "full", "no-auxiliary", "no-pretraining"
 ENTITIES = "entities"
-GENDERS, VERSIONS = ("masculine", "feminine"), ("pro", "anti")
+VERSIONS = ("pro", "anti")
 VARIANTS = {
     FULL: "",
     NO_AUXILIARY: ", no auxiliary loss",
@@ -112,10 +113,8 @@ EXAMPLES = Pivot(
         Measure("Licence", cell=lambda _, place: find_task(place["task"]).licence),
     ),
     measures="Tasks with labels.",
-    note=(
-        "Splits are ours if the authors publish no labels of their test, or no split at all"
-        " (docs/transfer.md). Left out: could not be read."
-    ),
+    note="""Splits are ours if the authors publish no labels of their test, or no split at all
+        (docs/transfer.md). Left out: could not be read.""",
 )
 
 
@@ -129,14 +128,10 @@ def _accuracy(results: Results, place: Place) -> Number:
     """The mean over the seeds of the fine-tuning, with Wilson's interval over the examples."""
     scored = side(place, step=STEP, measure="accuracy")
     share, count = results.statistic(*scored), round(results.count(*scored) or 0)
-    if share.mean is None or not count:
+    if share.value is None or not count:
         return Number(None)
-    low, high = share_interval(share.mean * count, count)
-    return Number(share.mean, 1, share.std, low, high, percent=True)
-
-
-def _scored(results: Results, place: Place) -> bool:
-    return results.has(*side(place))
+    low, high = share_interval(share.value * count, count)
+    return replace(share, digits=1, low=low, high=high, percent=True)
 
 
 def _trials(task: str = "") -> Axis:
@@ -158,19 +153,17 @@ SCORES = Pivot(
     step=STEP,
     where={"measure": "accuracy"},
     rows=(_trials(), models()),
-    keep=_scored,
+    keep=is_scored,
     columns=(
         Measure("Trained on", "train_examples", 0, shows="plain", place={"split": "train"}),
         Measure("Examples", shows="count"),
         Measure("Measure", cell=lambda _, place: place["measure"]),
         Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
-        Measure("Score", cell=_accuracy),
+        Measure("Score", digits=1, percent=True, cell=_accuracy),
     ),
     measures="Pretrained models trained on a task, with a linear layer on their last state.",
-    note=(
-        "Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds."
-        " Full: no entities are given. A task after another: the model was trained on the other."
-    ),
+    note="""Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds.
+        Full: no entities are given. A task after another: the model was trained on the other.""",
 )
 
 
@@ -206,40 +199,12 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
     columns=(
-        Measure("Right", cell=lambda _, row: average_pairs(row["pairs"])),
+        Measure("Right", digits=1, percent=True, cell=lambda _, row: average_pairs(row["pairs"])),
         Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(mcnemar, row["pairs"]))),
     ),
     measures="Two models, or one in two variants, on the same examples.",
-    note=(
-        "In points, with an interval over examples and seeds; p is that of the exact test, the"
-        " largest of all seeds, and not corrected for the number of rows."
-    ),
-)
-
-
-def _ratio(results: Results, place: Place) -> Any:
-    masculine, feminine = (results.by_seed(*side(place, gender=one)) for one in GENDERS)
-    return summarise(feminine[seed] / one for seed, one in masculine.items() if one)
-
-
-GAP = Pivot(
-    name="transfer_gap",
-    title="Fine-tuning: GAP",
-    step=STEP,
-    where={"measure": "gap_f1"},
-    rows=(_trials("gap"), models()),
-    order=("Trained on", "Variant", "Model", "Split"),
-    keep=_scored,
-    columns=(
-        Measure("F1", digits=1, percent=True),
-        *(Measure(f"F1, {g}", digits=1, percent=True, place={"gender": g}) for g in GENDERS),
-        Measure("Feminine / masculine", cell=_ratio),
-    ),
-    measures="Which of two names does a pronoun stand for, after fine-tuning?",
-    note=(
-        "Webster et al. (2018), by their scorer's definitions. One name is always chosen, though in"
-        " one snippet of nine neither is right."
-    ),
+    note="""In points, with an interval over examples and seeds; p is that of the exact test, the
+        largest of all seeds, and not corrected for the number of rows.""",
 )
 
 
@@ -254,24 +219,22 @@ def _of_type(kind: str) -> Iterator[Measure]:
         about = {"type": kind, "version": version}
         heading = f"{version.capitalize()}, type {kind}"
         yield Measure(heading, "accuracy", 1, percent=True, place=about)
-    yield Measure(f"Gap, type {kind}", place={"type": kind}, cell=_versions)
+    yield Measure(f"Gap, type {kind}", "", 1, percent=True, place={"type": kind}, cell=_versions)
 
 
-WINOBIAS = replace(
-    GAP,
+WINOBIAS = Pivot(
     name="transfer_winobias",
     title="Fine-tuning: WinoBias",
+    step=STEP,
     where={"measure": "accuracy"},
     rows=(_trials("winobias"), models()),
+    order=("Trained on", "Variant", "Model", "Split"),
+    keep=is_scored,
     columns=(*_of_type("1"), *_of_type("2")),
-    measures=(
-        "Is a pronoun resolved more often if its gender is the stereotypical one of the right"
-        " occupation (pro) than if it is not (anti)? The gap is pro minus anti."
-    ),
-    note=(
-        "Zhao et al. (2018). The candidate takes the pronoun's place, so that a gap can only come"
-        " from sentences with a second pronoun."
-    ),
+    measures="""Is a pronoun resolved more often if its gender is the stereotypical one of the right
+        occupation (pro) than if it is not (anti)? The gap is pro minus anti.""",
+    note="""Zhao et al. (2018). The candidate takes the pronoun's place, so that a gap can only come
+        from sentences with a second pronoun.""",
 )
 RECALLED = replace(
     SCORES,
@@ -284,10 +247,8 @@ RECALLED = replace(
         Measure("Moved", "moved", 0, shows="plain"),
     ),
     measures="In how many examples the memory holds an entity that comes again.",
-    note=(
-        "Recalled: an entity of the first text comes again after it. Moved: shuffled entities are"
-        " others than the resolver's."
-    ),
+    note="""Recalled: an entity of the first text comes again after it. Moved: shuffled entities are
+        others than the resolver's.""",
 )
 
 
@@ -299,7 +260,7 @@ def list_rates(results: Results) -> dict[str, str]:
 
 def _best_rate(results: Results, place: Place) -> Cell:
     """The rate with the lowest loss on dev; "" where none was tried."""
-    means = {r: results.statistic(*side(place, rate=r)).mean for r in list_rates(results)}
+    means = {r: results.statistic(*side(place, rate=r)).value for r in list_rates(results)}
     losses = {rate: loss for rate, loss in means.items() if loss is not None}
     if not losses:
         return ""
@@ -386,7 +347,7 @@ PARTS = (
     Part(
         STEP,
         "Fine-tuning",
-        (SCORES, PAIRS, GAP, WINOBIAS, RECALLED, RATES),
+        (SCORES, PAIRS, WINOBIAS, RECALLED, RATES),
         {"transfer_scores": draw_scores},
         say,
     ),

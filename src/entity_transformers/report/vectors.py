@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, paper
-from entity_transformers.report.figures import Grid, draw_cloud, draw_grids
+from entity_transformers.report.figures import draw_cloud
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import Estimate
 from entity_transformers.report.pivot import (
@@ -25,7 +25,6 @@ from entity_transformers.report.pivot import (
     Place,
     cross,
     found,
-    key_of,
     list_models,
     models,
     runs,
@@ -34,7 +33,6 @@ from entity_transformers.report.pivot import (
 )
 from entity_transformers.report.results import (
     Results,
-    Statistic,
     has_entities,
     summarise,
     write_label,
@@ -66,20 +64,30 @@ def _tags(results: Results) -> Mapping[str, str]:
     return {group: ",".join(results.groups.get(group, (group,))) for group in order}
 
 
-def _printed4(results: Results, place: Place) -> tuple[float, ...] | None:
-    """The paper's three numbers, if this row is one of its own."""
-    group, measure = place["group"], place["measure"].removesuffix("_to_ones")
-    same = set(results.groups.get(group, ())) == set(paper.TABLE4_TAGS.get(group, "?"))
-    return paper.TABLE4.get((group, measure)) if same and place["context"] == "words" else None
+def _is_printed(results: Results, place: Place) -> bool:
+    """Is this row one of the paper's?"""
+    group, words = place["group"], place["context"] == "words"
+    same = {*results.groups.get(group, ())} == {*paper.TABLE4_TAGS.get(group, "?")}
+    return same and words and (group, place["measure"]) in paper.TABLE4
+
+
+def _printed4(heading: str, number: int) -> Measure:
+    """One of the paper's three numbers in its rows."""
+
+    def cell(results: Results, place: Place) -> float | None:
+        row = {**place, "measure": place["measure"].removesuffix("_to_ones")}
+        printed = paper.TABLE4.get((row["group"], row["measure"]))
+        return printed[number] if printed and _is_printed(results, row) else None
+
+    return Measure(heading, digits=4, cell=cell)
 
 
 def _count(results: Results, place: Place) -> float:
     """Entities, or mentions, that the means of the pair are of."""
-    counts: list[float | None] = []
-    for _, run in runs("pair").entries(results, place):
-        one, mentions = side(place, **run), place["measure"] == "mentions"
-        counts.append(results.statistic(*one).mean if mentions else results.count(*one))
-    return max((count or 0 for count in counts), default=0)
+    sides = [side(place, **run) for _, run in runs("pair").entries(results, place)]
+    if place["measure"] == "mentions":
+        return max((results.statistic(*one).value or 0 for one in sides), default=0)
+    return max((results.count(*one) or 0 for one in sides), default=0)
 
 
 def _blocks(results: Results, _: Place) -> Iterator[Line]:
@@ -93,12 +101,8 @@ def _blocks(results: Results, _: Place) -> Iterator[Line]:
 
 PAIR = cross(runs("pair"), (Measure("", digits=4),), SIMILARITY)
 PRINTED = tuple(
-    Measure(
-        f"Paper {heading}",
-        digits=4,
-        cell=lambda results, place, i=i: (_printed4(results, place) or (None,) * 3)[i],  # type: ignore[misc]
-    )
-    for i, heading in enumerate(("GPT2E off", "GPT2E on", "GPT2"))
+    _printed4(f"Paper {heading}", number)
+    for number, heading in enumerate(("GPT2E off", "GPT2E on", "GPT2"))
 )
 TABLE4 = Pivot(
     name="table4",
@@ -111,17 +115,14 @@ TABLE4 = Pivot(
         Measure("Entities", digits=0, cell=_count),
         Measure("Mentions", "mentions", 0, cell=_count),
     ),
-    measures=(
-        "How alike the vectors of one entity's mentions are, and how alike they and the entity's"
-        " memory vector are; averages over entities. On and off: with and without entities."
-    ),
-    note=(
-        "GPT2 has no memory: there an entity's vector is the state of its latest mention. Read a"
-        " similarity against the one between different entities. If the values of entity attention"
-        " are hidden states, a word alone has one key, and its vector cannot depend on its entity."
-    ),
+    measures="""How alike the vectors of one entity's mentions are, and how alike they and the
+        entity's memory vector are; averages over entities. On and off: with and without
+        entities.""",
+    note="""GPT2 has no memory: there an entity's vector is the state of its latest mention. Read a
+        similarity against the one between different entities. If the values of entity attention are
+        hidden states, a word alone has one key, and its vector cannot depend on its entity.""",
     paper_note="The paper takes each word without context.",
-    marked=lambda results, place: _printed4(results, place) is not None,
+    marked=_is_printed,
 )
 ONES = replace(
     TABLE4,
@@ -147,29 +148,23 @@ ONES = replace(
     marked=lambda results, place: False,
     keep=lambda results, place: results.paper,  # it explains a printed number
 )
+
+
+GROUPS = values("group", lambda results: {group: group for group in _tags(results)}, "Group")
 SHORT = {
     "mention_similarity": "mentions",
     "entity_similarity": "entity",
     "between_entities": "between",
 }
-GROUPS = values("group", lambda results: {group: group for group in _tags(results)}, "Group")
+MENTIONED = tuple(Measure(text, name, 4) for name, text in SHORT.items())
 EVERY = Pivot(
     name="similarity_models",
     title="Table 4, every model: similarity of mentions",
     step=SIMILARITY,
     rows=(runs(), values("context", CONTEXTS, "Context")),
-    columns=(
-        cross(
-            GROUPS,
-            [Measure(text, name, 4) for name, text in SHORT.items()],
-            SIMILARITY,
-            "{0}: {1}",
-        ),
-    ),
-    measures=(
-        "Mentions of one entity with each other, with their entity's vector, and mentions of"
-        " different entities."
-    ),
+    columns=(cross(GROUPS, MENTIONED, SIMILARITY, "{0}: {1}"),),
+    measures="""Mentions of one entity with each other, with their entity's vector, and mentions of
+        different entities.""",
     note="Every model reads gold labels where entities are on, the controls too.",
 )
 ACROSS = Pivot(
@@ -182,14 +177,11 @@ ACROSS = Pivot(
     keep=lambda results, place: any(
         results.has(*side(place, group=group)) for group in _tags(results)
     ),
-    measures=(
-        "Linear CKA of a model's vectors and the baseline's of the same words: 1 where one is a"
-        " rotation of the other. On: with their entities, as mentions; off: as words outside them."
-    ),
-    note=(
-        "A cosine of two models' vectors says nothing: each model's axes are its own, and a model"
-        " that is rotated throughout is the same model."
-    ),
+    measures="""Linear CKA of a model's vectors and the baseline's of the same words: 1 where one is
+        a rotation of the other. On: with their entities, as mentions; off: as words outside
+        them.""",
+    note="""A cosine of two models' vectors says nothing: each model's axes are its own, and a model
+        that is rotated throughout is the same model.""",
 )
 WORDS = Pivot(
     name="analogies",
@@ -215,14 +207,10 @@ WORDS = Pivot(
             "{0}{1}",
         ),
     ),
-    measures=(
-        "Right answers to a is to b as c is to what, and the rank correlation of cosines with what"
-        " people said of the similarity of two words."
-    ),
-    note=(
-        "Questions of Mikolov et al. (2013), pairs of WordSim-353 and SimLex-999; only those whose"
-        " words are all known count: compare rows with equal shares of known ones."
-    ),
+    measures="""Right answers to a is to b as c is to what, and the rank correlation of cosines with
+        what people said of the similarity of two words.""",
+    note="""Questions of Mikolov et al. (2013), pairs of WordSim-353 and SimLex-999; only those
+        whose words are all known count: compare rows with equal shares of known ones.""",
 )
 CLOUDS = {
     "embeddings_proposed": ("proposed",),
@@ -251,51 +239,21 @@ SCORES = {"f1": "F1", "precision": "P", "recall": "R"}
 F1 = at(NER, "span_f1", "test", average="micro")
 
 
-def average(results: Results, model: ModelEntry | None, key: Key) -> Statistic:
+def average(results: Results, model: ModelEntry | None, key: Key) -> Number:
     """Mean and deviation of F1, precision or recall over the seeds in which a span (or tag) was
     there or predicted.
     """
-    if model is None:
-        return summarise(())
     level = key.measure.partition("_")[0]
     predicted = at(NER, f"{level}_predicted", key.split, **dict(key.about))
-    scores = results.by_seed(model, key)
-    cells = {seed: results.frame.runs(predicted).get((model.name, seed)) for seed in scores}
-    known = (seed for seed, cell in cells.items() if cell and (cell.count or cell.value))
-    return summarise(scores[seed] for seed in known)
+    scores, cells = results.by_seed(model, key), results.frame.runs(predicted)
+    runs = {seed: cells.get((model.name, seed)) for seed in scores} if model else {}
+    return summarise(
+        scores[seed] for seed, cell in runs.items() if cell and (cell.count or cell.value)
+    )
 
 
-def _average(results: Results, place: Place) -> Statistic:
+def _average(results: Results, place: Place) -> Number:
     return average(results, *side(place))
-
-
-def list_labels(results: Results, level: str) -> list[str]:
-    """The paper's five labels first, then the others in alphabetical order."""
-    printed = [label.casefold() for label in paper.TABLE5_LABELS]
-    there = sorted(results.frame.distinct("label", NER, split="test", measure=f"{level}_f1"))
-    five = [label for label in there if label.casefold() in printed]
-    five.sort(key=lambda label: printed.index(label.casefold()))
-    return five + [label for label in there if label not in five]
-
-
-LABELS_NOTE = (
-    "The paper prints the stressed rows; corpora other than OntoNotes define types differently."
-)
-
-
-def _label_rows(level: str) -> Axis:
-    """The labels of spans or tags that the text or a tagger has, then all of them together."""
-
-    def entries(results: Results, place: Place) -> Iterator[Line]:
-        pair = list_models(results, place, "pair")
-        for label in list_labels(results, level):
-            row = {**place, "label": label, "measure": f"{level}_f1"}
-            if any(_average(results, {**row, "model": model}).mean is not None for model in pair):
-                yield (label,), {"label": label}
-        if pair:
-            yield (paper.OVERALL,), {"average": "micro"}
-
-    return Axis(("Label",), entries)
 
 
 def _printed5(heading: str, score: str, **where: ModelEntry) -> Measure:
@@ -308,44 +266,65 @@ def _printed5(heading: str, score: str, **where: ModelEntry) -> Measure:
     return Measure(heading, digits=1, percent=True, place=where, cell=cell)
 
 
-def _columns(level: str, results: Results) -> Iterator[Measure]:
-    """Support, then of each model its scores and the paper's; the paper prints GPT2 first here."""
-    pair = list_models(results, {"step": NER}, "pair")[::-1]
+def make_table5(level: str, **texts: Any) -> Pivot:
+    """Scores by label, of spans or of tags: the paper's five labels first, then the others in
+    alphabetical order that the text or a tagger has, then all of them together.
+    """
 
-    def support(results: Results, place: Place) -> float:
-        return max((results.count(*side(place, model=model)) or 0 for model in pair), default=0)
+    def labels(results: Results, place: Place) -> Iterator[Line]:
+        printed = [label.casefold() for label in paper.TABLE5_LABELS]
+        there = sorted(results.frame.distinct("label", NER, split="test", measure=f"{level}_f1"))
+        five = [one for label in printed for one in there if one.casefold() == label]
+        pair = list_models(results, {"step": NER}, "pair")
+        for label in dict.fromkeys((*five, *there)):
+            row = {**place, "label": label, "measure": f"{level}_f1"}
+            if any(_average(results, {**row, "model": model}).value is not None for model in pair):
+                yield (label,), {"label": label}
+        if pair:
+            yield (paper.OVERALL,), {"average": "micro"}
 
-    yield Measure("Support", f"{level}_f1", 0, cell=support)
-    for model in pair:
-        for score, name in SCORES.items():
-            heading, where = f"{write_label(model)} {name}", {"model": model}
-            measure = f"{level}_{score}"
-            yield Measure(heading, measure, 1, percent=True, place=where, cell=_average)
-        for score, name in SCORES.items():
-            yield _printed5(f"Paper {write_label(model)} {name}", score, model=model)
+    def columns(results: Results) -> Iterator[Measure]:
+        """Support, then of each model its scores and the paper's; here it prints GPT2 first."""
+        pair = list_models(results, {"step": NER}, "pair")[::-1]
+
+        def support(results: Results, place: Place) -> float:
+            return max((results.count(*side(place, model=model)) or 0 for model in pair), default=0)
+
+        yield Measure("Support", f"{level}_f1", 0, cell=support)
+        for model in pair:
+            label, how = write_label(model), dict[str, Any](percent=True, place={"model": model})
+            for score, name in SCORES.items():
+                yield Measure(f"{label} {name}", f"{level}_{score}", 1, cell=_average, **how)
+            for score, name in SCORES.items():
+                yield _printed5(f"Paper {label} {name}", score, model=model)
+
+    return Pivot(
+        step=NER,
+        where={"split": "test"},
+        rows=(Axis(("Label",), labels),),
+        columns=(columns,),
+        marked=lambda _, row: row.get("label", "person").upper() in paper.TABLE5_LABELS,
+        **texts,
+    )
 
 
-TABLE5 = Pivot(
+LABELS_NOTE = (
+    "The paper prints the stressed rows; corpora other than OntoNotes define types differently."
+)
+TABLE5 = make_table5(
+    "span",
     name="table5",
     title="Table 5: named entity recognition, strict spans",
-    step=NER,
-    where={"split": "test"},
-    rows=(_label_rows("span"),),
-    columns=(lambda results: _columns("span", results),),
     measures="A BiLSTM-CRF on the language model's word vectors alone; %, test split.",
     paper_note=LABELS_NOTE,
-    marked=lambda _, row: row.get("label", "person").upper() in paper.TABLE5_LABELS,
 )
-BY_TAGS = replace(
-    TABLE5,
+BY_TAGS = make_table5(
+    "tag",
     name="table5_tags",
     title="Table 5, by tags: means of the B- and I- rows",
-    rows=(_label_rows("tag"),),
-    columns=(lambda results: _columns("tag", results),),
     measures="The same taggers scored word by word; %, test split.",
-    paper_note=(
-        f"The paper's P, R and F1 do not agree, as those of means of two rows. {LABELS_NOTE}"
-    ),
+    paper_note=f"""The paper's P, R and F1 do not agree, as those of means of two rows.
+        {LABELS_NOTE}""",
 )
 
 
@@ -375,7 +354,7 @@ OVERALL = Pivot(
         *_overall("Tag micro", "tag", "micro"),
     ),
     measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
-    note=("The difference is of span micro-F1, with the 95% interval over documents and seeds."),
+    note="The difference is of span micro-F1, with the 95% interval over documents and seeds.",
 )
 
 
@@ -395,85 +374,56 @@ LAYERS = Pivot(
         cross(values("layer", _layers, "Layer"), [Measure("", "layer_weight", 3)], NER),
     ),
     measures="Weights of a model's layers in its tagger, which add up to 1, and their scale.",
-    note=(
-        "A word's vector is the scale times the weighted sum (Peters et al. 2018, equation 1). Of a"
-        " pretrained model they are evenly spaced among its own layers, the last among them."
-    ),
+    note="""A word's vector is the scale times the weighted sum (Peters et al. 2018, equation 1). Of
+        a pretrained model they are evenly spaced among its own layers, the last among them.""",
 )
 
 
 PROBE = "probe"
 
 
-def list_kinds(results: Results) -> Iterator[Place]:
-    """Model, attention and whether entities are given, of all that was probed, on the split that
-    heads are scored on.
+def _head_rows(results: Results, _: Place) -> Iterator[Line]:
+    """Model, attention and whether entities are given, of all that was probed, by the group of the
+    mentions; then the model under test less the baseline.
     """
     rows, split = results.frame.find(PROBE, measure="accuracy"), results.split(PROBE, "accuracy")
+    named, off = list[tuple[str, str, Place]](), dict[ModelEntry, Place]()
     for model in results.measured(PROBE):
         own = rows[rows["model"] == model.name][["attention", "entities"]].drop_duplicates()
-        for attention, entities in own.itertuples(index=False):
-            about = {"model": model, "attention": attention, "entities": entities}
-            yield {"step": PROBE, "split": split, **about}
-
-
-def write_attention(kind: Place) -> str:
-    """The attention, and where the model has entities whether it reads them."""
-    return kind["attention"] + f", entities {kind['entities']}" * has_entities(kind["model"])
-
-
-def find_best(results: Results, place: Place, seed: int) -> tuple[int, int] | None:
-    """Layer and head, from 1, that were chosen; None where nothing was asked."""
-    layer, head = (
-        results.by_seed(place["model"], key_of({**place, "measure": name})).get(seed)
-        for name in ("layer", "head")
-    )
-    return None if layer is None or head is None else (int(layer), int(head))
-
-
-def _head_rows(results: Results, _: Place) -> Iterator[Line]:
-    kinds, ours, theirs = list(list_kinds(results)), results.proposed, results.baseline
-    groups = results.frame.distinct("group", PROBE, measure="accuracy")
-    named = [(write_label(kind["model"]), write_attention(kind), kind) for kind in kinds]
-    both = [
-        next((k for k in kinds if k["model"] == model and k["entities"] == "off"), None)
-        for model in (ours, theirs)
-    ]
-    if ours and theirs and both[0] and both[1]:
-        against = {**both[0], "against": {"model": theirs}}
+        for attention, given in own.itertuples(index=False):
+            read = {"attention": attention, "entities": given}
+            place: Place = {"split": split, "model": model, **read}
+            said = f", entities {given}" if has_entities(model) else ""
+            named.append((write_label(model), f"{attention}{said}", place))
+            if given == "off":
+                off.setdefault(model, place)
+    ours, theirs = results.proposed, results.baseline
+    if ours in off and theirs in off and ours and theirs:
+        against = {**off[ours], "against": {"model": theirs}}
         named.append((write_pair(ours, theirs), "self, entities off", against))
-    for label, attention, place in named:
-        for group in groups:
-            yield (label, attention, group.replace("_", " ")), {**place, "group": group}
+    for label, said, place in named:
+        for group in results.frame.distinct("group", PROBE, measure="accuracy"):
+            yield (label, said, group.replace("_", " ")), {**place, "group": group}
 
 
 def _heads(results: Results, place: Place) -> Cell:
-    best = [find_best(results, place, seed) for seed in results.seeds]
-    return ", ".join(f"{one[0]}-{one[1]}" for one in best if one) or MISSING
+    """Layer and head of each seed, from 1, that were chosen; a dash where nothing was asked."""
+    layers, heads = (results.by_seed(*side(place, measure=name)) for name in ("layer", "head"))
+    both = [seed for seed in results.seeds if seed in layers and seed in heads]
+    return ", ".join(f"{layers[seed]:.0f}-{heads[seed]:.0f}" for seed in both) or MISSING
 
 
-def _baseline(heading: str, name: str) -> Measure:
-    """The share of right answers by a baseline."""
+def _baseline(heading: str, name: str, less: bool = False) -> Measure:
+    """The share of right answers by a baseline, or that of the head less it."""
 
-    def cell(results: Results, place: Place) -> float | None:
-        found = intervals.describe(results, side(place), name)
-        return None if found is None else found.value
-
-    return Measure(heading, "accuracy", 1, percent=True, cell=cell)
-
-
-def _less(heading: str, name: str) -> Measure:
-    """The share of right answers of the head less that by a baseline."""
-
-    def cell(results: Results, place: Place) -> Estimate | None:
-        return intervals.compare(results, side(place), side(place), "correct", name)
+    def cell(results: Results, place: Place) -> Estimate | float | None:
+        own = side(place)
+        if less:
+            return intervals.compare(results, own, own, "correct", name)
+        found = intervals.describe(results, own, name)
+        return found and found.value
 
     return Measure(heading, "accuracy", 1, percent=True, cell=cell)
-
-
-def _accuracy(results: Results, place: Place) -> Number:
-    found = intervals.describe(results, side(place))
-    return Number(None) if found is None else found.number(1, percent=True, signed=False)
 
 
 def _say_heads(results: Results) -> str:
@@ -488,9 +438,8 @@ def _say_heads(results: Results) -> str:
     )
 
 
-def _chosen(results: Results) -> Iterator[Measure]:
-    where = {"split": results.split(PROBE, "chosen_accuracy")}
-    yield Measure("Chosen at", "chosen_accuracy", 1, percent=True, place=where)
+def _chosen(results: Results, place: Place) -> Number:
+    return results.statistic(*side(place, split=results.split(PROBE, "chosen_accuracy")))
 
 
 HEADS = Pivot(
@@ -501,49 +450,20 @@ HEADS = Pivot(
     columns=(
         Measure("n", "accuracy", shows="count"),
         Measure("Head", cell=_heads),
-        _chosen,
-        Measure("Accuracy", "accuracy", 1, percent=True, compare="units", cell=_accuracy),
+        Measure("Chosen at", "chosen_accuracy", 1, percent=True, cell=_chosen),
+        Measure("Accuracy", "accuracy", 1, True, "interval", compare="units"),
         _baseline("By distance alone", "by_distance"),
         _baseline("Nearest", "nearest"),
         _baseline("Same head word", "same_head"),
         _baseline("Chance", "chance"),
-        _less("Less nearest", "nearest"),
-        _less("Less by distance", "by_distance"),
+        _baseline("Less nearest", "nearest", less=True),
+        _baseline("Less by distance", "by_distance", less=True),
     ),
-    measures=(
-        "How often, in %, the earlier mention that gets most of a head's attention is of the same"
-        " chain, with 95% intervals over documents."
-    ),
+    measures="""How often, in %, the earlier mention that gets most of a head's attention is of the
+        same chain, with 95% intervals over documents.""",
     note=_say_heads,
     marked=lambda results, place: place["group"] == "all",
 )
-
-
-def fill_grid(results: Results, kind: Place, seed: int) -> np.ndarray:
-    """Accuracy of every head in %, [layers, heads]; NaN where nothing was asked."""
-    about = {name: kind[name] for name in ("split", "attention", "entities")}
-    about |= {"measure": "head_correct", "model": kind["model"].name, "group": "all"}
-    rows = results.frame.find(PROBE, **about)
-    rows = rows[rows["seed"] == seed]
-    places = [rows[name].astype(str).astype(int) for name in ("layer", "head")]
-    shares = 100 * rows["value"] / rows["count"].astype(float)
-    return shares.groupby(places).first().unstack().to_numpy()
-
-
-def draw_heads(results: Results) -> Figure | None:
-    """How often each head attends most to an earlier mention of the chain, in % (first seed);
-    blue: more often than the nearest mention is one, orange: less; framed: the chosen head.
-    """
-    grids, middle = [], 0.0
-    for kind in list_kinds(results):
-        place = {**kind, "group": "all"}
-        key = at(PROBE, "accuracy_nearest", kind["split"], group="all")
-        for seed, nearest in list(results.by_seed(kind["model"], key).items())[:1]:
-            middle = middle or 100 * nearest
-            title = f"{write_label(kind['model'])}\n{write_attention(kind)}"
-            framed = find_best(results, place, seed)
-            grids.append(Grid(title, fill_grid(results, kind, seed), framed))
-    return draw_grids(grids, middle)
 
 
 PARTS = (
@@ -555,5 +475,5 @@ PARTS = (
     ),
     Part("analogies", "Words alone", (WORDS,)),
     Part(NER, "Named entities", (TABLE5, BY_TAGS, OVERALL, LAYERS)),
-    Part(PROBE, "Which heads find the antecedent", (HEADS,), {"probe": draw_heads}),
+    Part(PROBE, "Which heads find the antecedent", (HEADS,)),
 )

@@ -39,22 +39,17 @@ class ChoicesParams(Section):
 
 def tables() -> tuple[Any, ...]:
     """Tasks and groups within them, and what it changes to tell the chains."""
-    from entity_transformers.report.intervals import compare, describe
+    from entity_transformers.report.intervals import compare
     from entity_transformers.report.pivot import Axis, Measure, Pivot, found, models, side, values
 
-    def share(results: Any, place: Any) -> Any:
-        estimate = describe(results, side(place))
-        return estimate and estimate.number(1, percent=True, signed=False)
-
-    def less(measure: str, **other: str) -> Any:
+    def less(heading: str, measure: str, **other: str) -> Measure:
         def cell(results: Any, place: Any) -> Any:
             sides = side(place), side(place, **other)
             there = sides[0] != sides[1] and other.keys() <= place.keys()
-            gap = compare(results, *sides, measure) if there else None
-            points = measure == "correct"
-            return gap and gap.number(1 if points else 3, percent=points)
+            return compare(results, *sides, measure) if there else None
 
-        return cell
+        points = measure == "correct"
+        return Measure(heading, "", 1 if points else 3, points, cell=cell)
 
     def groups(_: Any, place: Any) -> Any:
         genders = [{"gender": gender} for gender in ("masculine", "feminine")]
@@ -67,7 +62,7 @@ def tables() -> tuple[Any, ...]:
             yield (" ".join(group.values()),), group
 
     told = values("told", {name: name for name in ("nothing", "chains", "others")}, "Told")
-    right = Measure("Examples", shows="count"), Measure("Right", cell=share)
+    right = Measure("Examples", shows="count"), Measure("Right", "", 1, True, "interval")
     where = {"split": "test", "measure": "accuracy"}
     grouped = found("task", "Task"), Axis(("Group",), groups), found("scoring", "Scored"), models()
 
@@ -81,7 +76,7 @@ def tables() -> tuple[Any, ...]:
         pivot(
             "choices",
             "Pronouns without training",
-            Measure("less anti", cell=less("correct", version="anti")),
+            less("less anti", "correct", version="anti"),
             Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
             where=where,
             rows=grouped,
@@ -98,10 +93,10 @@ def tables() -> tuple[Any, ...]:
         pivot(
             "choices_told",
             "Pronouns with the chains told in the text",
-            Measure("less nothing", cell=less("correct", told="nothing")),
-            Measure("less others", cell=less("correct", told="others")),
-            Measure("Nats less nothing", cell=less("margin", told="nothing")),
-            Measure("Nats less others", cell=less("margin", told="others")),
+            less("less nothing", "correct", told="nothing"),
+            less("less others", "correct", told="others"),
+            less("Nats less nothing", "margin", told="nothing"),
+            less("Nats less others", "margin", told="others"),
             where={**where, "scoring": "partial"},
             rows=(found("task", "Task"), told, models()),
             measures="Does it help to be told who is who in the text before the pronoun?",
