@@ -441,7 +441,7 @@ def _guided(results: Results, _: Place) -> Iterator[Line]:
         for model in results.measured(LAMBADA)
     }
     for ours, theirs in permutations(scored, 2):
-        guided = ours.labels == "gold" and bool(getattr(ours.lm, "antecedent_weight", 0))
+        guided = ours.labels == "gold" and getattr(ours.lm, "antecedent_weight", 0.0) > 0
         sides = scored[ours], scored[theirs]
         seeds = sides[0].keys() & sides[1].keys()
         if guided and ours.kind == theirs.kind and seeds:
@@ -452,24 +452,26 @@ def _guided(results: Results, _: Place) -> Iterator[Line]:
             yield (write_pair(ours, theirs),), {"pairs": pairs}
 
 
+PAIRED = (
+    Measure(
+        "Right",
+        digits=1,
+        percent=True,
+        cell=lambda _, row: intervals.average_pairs(row["pairs"]),
+    ),
+    Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"]))),
+)
+"""Columns of a row whose ``pairs`` are those of its seeds."""
+PAIRED_NOTE = """In points, with an interval over examples and seeds; p is that of the exact test, the
+    largest of all seeds, and not corrected for the number of rows."""
 GUIDED = Pivot(
     name="guided",
     title="A guided head: last words",
     step=LAMBADA,
     rows=(Axis(("Difference",), _guided),),
-    columns=(
-        Measure("Right", cell=lambda _, row: intervals.average_pairs(row["pairs"])),
-        Measure(
-            "p (McNemar)",
-            digits=3,
-            cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"])),
-        ),
-    ),
+    columns=PAIRED,
     measures="A model of which gold chains have guided a head, less each other one of its kind.",
-    note=(
-        "In points, with an interval over passages and seeds; p is that of the exact test, the"
-        " largest of all seeds, and not corrected for the number of rows."
-    ),
+    note=PAIRED_NOTE,
 )
 
 

@@ -19,9 +19,9 @@ from entity_transformers.report.intervals import (
     Pair,
     average_pairs,
     find_pairs,
-    mcnemar,
     share_interval,
 )
+from entity_transformers.report.perplexity import PAIRED, PAIRED_NOTE
 from entity_transformers.report.pivot import (
     Axis,
     Line,
@@ -198,13 +198,9 @@ PAIRS = Pivot(
     title="Fine-tuning: differences",
     step=STEP,
     rows=(Axis(("Task", "Split", "Variant", "Difference"), _pairs),),
-    columns=(
-        Measure("Right", digits=1, percent=True, cell=lambda _, row: average_pairs(row["pairs"])),
-        Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(mcnemar, row["pairs"]))),
-    ),
+    columns=PAIRED,
     measures="Two models, or one in two variants, on the same examples.",
-    note="""In points, with an interval over examples and seeds; p is that of the exact test, the
-        largest of all seeds, and not corrected for the number of rows.""",
+    note=PAIRED_NOTE,
 )
 
 
