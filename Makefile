@@ -20,7 +20,7 @@ PAGES := '*.md' docs CITATION.cff LICENSE params.yaml 'studies/*.yaml' 'results/
 FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
 
-.PHONY: help sample study report site test test-all check bench gpu commands requirements clean
+.PHONY: help named sample study report site test test-all check bench gpu commands requirements clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
@@ -48,14 +48,15 @@ requirements:  ## after a change of a version in requirements.txt: the SHA-256 o
 sample: STUDY = sample
 sample: study  ## every table but the controls on a small corpus: 3 minutes on two idle cores
 
-study: .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
+named:  # before anything is set up for it
 	@$(IS_STUDY)
+
+study: named .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
 	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH="$$PWD/workflow/logger$${PYTHONPATH:+:$$PYTHONPATH}" $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-verdicts $(FILE)
 	@echo "Report: $$PWD/results/$(STUDY)/report.html"
 
-report: .venv/ready  ## the tables, figures and page of a study from the numbers that git holds
-	@$(IS_STUDY)
+report: named .venv/ready  ## the tables, figures and page of a study from the numbers that git holds
 	$(BIN)/entity-transformers report $(FILE)
 
 site: .venv/ready  ## the documents, and each study's README.md, as pages in site/

@@ -139,6 +139,18 @@ def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_stage_that_fails_below_a_folder_with_braces_says_why(
+    finished: Path, tmp_path: Path
+) -> None:
+    """DVC formats the folder's name; its line and the study's are both there."""
+    home = Path(shutil.copytree(finished, tmp_path / "br{a}ce", symlinks=True))
+    change(home, "vocabulary: 400", "vocabulary: 7")
+    told = run("dvc", "repro", "corpus@tiny", folder=home, check=False)
+    assert "tokenizer.vocabulary: Input should be greater than or equal to 257" in told
+    assert "failed to reproduce 'corpus@tiny': failed to run: snakemake" in told
+
+
+@pytest.mark.slow
 def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> None:
     before = read_records(home)
     run("dvc", "exp", "run", "-S", "studies/tiny.yaml:ner.epochs=2", "report@tiny", folder=home)

@@ -462,8 +462,8 @@ PAIRED = (
     Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"]))),
 )
 """Columns of a row whose ``pairs`` are those of its seeds."""
-PAIRED_NOTE = """In points, with an interval over examples and seeds; p is that of the exact test, the
-    largest of all seeds, and not corrected for the number of rows."""
+PAIRED_NOTE = """In points, with an interval over examples and seeds; p is that of the exact test,
+    the largest of all seeds, and not corrected for the number of rows."""
 GUIDED = Pivot(
     name="guided",
     title="A guided head: last words",

@@ -133,12 +133,12 @@ class Plan:
         it has them: older ones have none.
         """
         record = Path(folder(self.params.name, step.name, model, seed), RECORD)
-        again = f"run step {step.name} again (`make study STUDY={self.params.name}` does)"
+        make = f"run step {step.name} (`make study STUDY={self.params.name}` does)"
         if not record.is_file():
-            raise ValueError(f"{record} is missing: {again}")
+            raise ValueError(f"{record} is missing: {make}")
         made = read_record(record.parent).get("values", {})
         if other := next(list_changed(made, self.values_of(step, model), record), ""):
-            raise ValueError(f"{other}: put that back, or {again}")
+            raise ValueError(f"{other}: put that back, or {make}")
 
     def above(
         self, step: Step, model: str = "", seed: object = None
