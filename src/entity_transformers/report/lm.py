@@ -359,15 +359,16 @@ OVERVIEW = Pivot(
     columns=(_overview,),
     sparse=True,
     measures="What each system costs to train and what it reaches, by era and year.",
-    note="""Of the test split, no entities given. Brackets: 95 % intervals over documents (of
+    note=lambda results: OVERVIEW_NOTE + MIXED_NOTE * ("reading" in results.frame.data),
+)
+OVERVIEW_NOTE = """Of the test split, no entities given. Brackets: 95 % intervals over documents (of
         LAMBADA over passages) and seeds; ±: standard deviation over seeds. With a cache: the
         largest of table cache. Mentions apart: cosine between mentions of one entity minus that
         between entities (in context, mean removed). Seconds: of the training steps alone, and of
         the weights that a system started from. Predicted: how many of the tokens seen training
-        asks for; ELECTRA's discriminator judges all of them. Layers mixed: F1 of a tagger that
-        reads a learnt mix of all layers, where NER F1 is of the last one (ELMo's tagger always
-        reads a mix).""",
-)
+        asks for; ELECTRA's discriminator judges all of them."""
+MIXED_NOTE = """ Layers mixed: F1 of a tagger that reads a learnt mix of all layers, where NER F1 is
+        of the last one (ELMo's tagger always reads a mix)."""
 
 
 def draw_overview(results: Results) -> Figure | None:
