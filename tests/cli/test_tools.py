@@ -128,6 +128,7 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
         (f"run corpus --study {STUDY} --model gpt2", "runs once per study"),
         ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
         ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
+        ("steps report9", "has no section of its own"),
         ("demmo", "did you mean demo?"),
         (f"report {STUDY}", "results/tiny has no results yet"),
         ("verify tinier", "no study 'tinier'"),
