@@ -200,6 +200,7 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
         ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
         ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
         ("run lm --set lm.steps=[", "not YAML: while parsing a flow"),
+        ("steps report9", "has no section of its own"),
         ("demmo", "did you mean demo?"),
         (f"report {STUDY}", "results/tiny/measures.csv is missing"),
         (f"verify {STUDY}", "results/tiny/measures.csv is missing"),

@@ -264,6 +264,8 @@ BAD = {
     "a word with a space": (conllu([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
     "blanked": (conllu([("1", "_", "_")] * 3 + [("2", ".", "_")]), "line 3, .*a blanked text"),
     "another": (conllu([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n", r"line 6: 2 columns"),
+    "no words": ("# newdoc id = d\n\n", r"line 1: no words in this document"),
+    "nothing": ("\n", r"no words in this file"),
     "a name of no UTF-8": ("# newdoc id = \0\n1\ta\n", r"line 1, character 1: a NUL"),
 }  # fmt: skip
 

@@ -83,6 +83,8 @@ BAD: dict[str, tuple[str, dict[str, str], str]] = {
     "other word": (CHAINS, {"arch": "arc"}, r"line 8, column 2: .*'arc', expected 'arch' .*line 8"),
     "other sentences": (CHAINS, {"\n\n1\t": "\n1\t"}, r"other words or sentences than in"),
     "columns": (DEP, {"\tNNP": ""}, r"line 3: 9 columns .*expected 10"),
+    "word number": (DEP, {"\n2\tsaw": "\ntwo\tsaw"}, r"line 4, column 1: 'two', expected a word"),
+    "no tag": (DEP, {"\tVBD": "\t_"}, r"line 4, column 5: '_', expected a Penn"),
     "blanked": (DEP, {"\tsaw": "\t___"}, r"line 4, column 2: .*'___': a blanked text .*corpus.ex"),
     "another document": (DEP, {"id = GUM_bio_ada": "id = GUM_bio_eve"}, r"'GUM_bio_eve', expected"),
     "two documents": (DEP, {"\n\n": "\n\n# newdoc id = b\n"}, r"it holds 'GUM_bio_ada' and 'b'"),

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
@@ -19,7 +21,7 @@ from entity_transformers import EntityMemory, add_entity_attention, kinds
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel, load_model
-from entity_transformers.models.bert import choose, choose_words, corrupt
+from entity_transformers.models.bert import choose, choose_words, corrupt, see
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import mean_objective, show_window
@@ -124,6 +126,35 @@ def test_what_stands_in_the_place_of_chosen_tokens() -> None:
     assert counts[end] == 0
     mean = counts.sum() / others
     assert abs(np.delete(counts, end) - mean).max() < 5 * math.sqrt(mean)
+
+
+@given(st.integers(1, 6), st.integers(0, 5), st.data())
+def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: Any) -> None:
+    length = data.draw(st.integers(1, 6))
+    lengths = data.draw(st.lists(st.integers(1, length + more), min_size=rows, max_size=rows))
+    window = length + more
+    tokens = torch.zeros(rows, window, dtype=torch.int64)
+    begins = torch.tensor(
+        data.draw(
+            st.lists(
+                st.lists(st.booleans(), min_size=window, max_size=window),
+                min_size=rows,
+                max_size=rows,
+            )
+        )
+    )
+    begins[:, 0] = True
+    places = torch.arange(window)
+    positions = places - torch.where(begins, places, 0).cummax(1).values
+    found = see(Batch(tokens, positions=positions, lengths=torch.tensor(lengths)))
+    assert found is not None
+    for row in range(rows):
+        documents = begins[row].cumsum(0).tolist()
+        for i in range(window):
+            for j in range(window):
+                expected = documents[i] == documents[j] and j < lengths[row]
+                assert bool(found[row, 0, i, j]) == expected
+    assert see(Batch(tokens)) is None
 
 
 @both

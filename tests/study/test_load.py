@@ -41,6 +41,9 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
 @pytest.mark.parametrize(("text", "expected"), [
     ("base: nowhere\n", ["base: no study 'nowhere'", "expected one of paper, sample, tiny"]),
     ("base: tiny\n", ["base: circular"]),
+    ("base: 3\n", ["base: 3, expected the name"]),
+    (f"{TINY}models: {{gpt2e: {{seeds: 3}}}}\n", ["models.gpt2e.seeds: 3", "a list"]),
+    ("text", ["holds no sections"]),
     (f"{TINY}lmm: 3\n", ["lmm: 3", "no such key, expected one of", "lm"]),
     (f"{TINY}probe: {{bach: 3}}\n", ["probe.bach: 3", "no such key, expected", "batch"]),
     (f"{TINY}models: {{other: {{kind: nope}}}}\n", ["models.other", "'nope'", "gpt2e"]),

@@ -242,6 +242,8 @@ def test_a_text_with_more_tokens_than_positions_is_refused() -> None:
 def test_bad_switches_are_refused(key: str, value: Any) -> None:
     with pytest.raises(Exception, match=key):
         GPT2EConfig(**{key: value})
+    with pytest.raises(Exception, match="constant output"):
+        GPT2EConfig(entity_gate="zero", entity_residual=False)
 
 
 OTHER_PROCESS = """
