@@ -57,7 +57,6 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
     ("[" * 90, ["not YAML"]),
     ("report: " + "[" * 20_000, ["not YAML: maximum recursion depth"]),
     ('report: {title: "\\ud83d"}\n', ["not YAML: 'utf-8' codec can't encode"]),
-    ("text", ["holds no sections"]),
 ])  # fmt: skip
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
     path = make_study(tmp_path)
