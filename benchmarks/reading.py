@@ -7,7 +7,7 @@ loss of their logits, as transformers' own recipe for perplexity does. The harne
 of passages by its `hf` model, in batches of as many; without it (pip install lm-eval) its rows are
 left out with a sentence. A long document is read with and without a continuous cache of 4,096
 entries beside the window. Last, LoRA in the top six blocks is trained on cached states of those
-below, and through all blocks.
+below, and reading through all blocks; and LoRA as large per block in all of them.
 
     python benchmarks/reading.py
 """
@@ -134,8 +134,9 @@ def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
     report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), pairs)  # type: ignore[arg-type]
 
 
-def compare_training(report: Report, model: PretrainedLM, rounds: int) -> None:
-    """One window each of four documents, forward and backward and a step of AdamW."""
+def compare_training(report: Report, folder: Path, rounds: int) -> None:
+    """One window each of four documents, forward and backward and a step of AdamW, in bfloat16."""
+    model, other = (PretrainedLM.load(folder, torch.bfloat16) for _ in range(2))
     corpus = give(make_corpus([WINDOW] * 4, model.output_weight.shape[0]), "none")
     cut = model.module.config.num_hidden_layers - 6
     states = np.zeros((len(corpus.tokens), model.width), np.float16)
@@ -143,10 +144,13 @@ def compare_training(report: Report, model: PretrainedLM, rounds: int) -> None:
         split_blocks(model, 0, cut, normed=False), corpus, WINDOW, WINDOW
     ):
         states[where] = found
-    numbers = {"adapter": "lora", "blocks": 6, "memory_write": "last", "numbers": 10_000_000}
-    adapted = PretrainedE(model.module, numbers)
-    learning = [one for one in adapted.module.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(learning, lr=0.0)
+    adapted, whole = (
+        PretrainedE(one.eval().module, {"adapter": "lora", "blocks": blocks, "memory_write": "last",
+                                        "numbers": blocks * 1_600_000})
+        for one, blocks in ((model, 6), (other, cut + 6))
+    )  # fmt: skip
+    learning = [*adapted.module.parameters(), *whole.module.parameters()]
+    optimizer = torch.optim.AdamW([one for one in learning if one.requires_grad], lr=0.0)
     upper, places = adapted.above(cut, states), index_states(corpus)
 
     def step(reader: PretrainedE, text: AlignedCorpus) -> float:
@@ -159,11 +163,15 @@ def compare_training(report: Report, model: PretrainedLM, rounds: int) -> None:
 
     sides: Sides = {
         "training: cached states": lambda: step(upper, places),
-        "training: all blocks": lambda: step(adapted, corpus),
+        "training: read through all blocks": lambda: step(adapted, corpus),
+        "training: LoRA in all blocks": lambda: step(whole, corpus),
     }
-    np.testing.assert_allclose(*(side() for side in sides.values()), rtol=SAME)
+    found = [side() for side in sides.values()]
+    np.testing.assert_allclose(found, found[:1] * 3, rtol=SAME)
     times = interleave(sides, rounds, warm_up=False)
-    report.speeds(times, dict.fromkeys(sides, 4 * WINDOW), [(*sides, 2.5)])  # type: ignore[arg-type]
+    cached, through, everywhere = sides
+    pairs = [(cached, through, 2.5), (cached, everywhere, None)]
+    report.speeds(times, dict.fromkeys(sides, 4 * WINDOW), pairs)
 
 
 def main() -> None:
@@ -180,8 +188,7 @@ def main() -> None:
         if dtype is torch.float32:
             compare_harness(report, model, folder, options.rounds)
         compare_cache(report, model, options.rounds)
-        if dtype is torch.bfloat16:
-            compare_training(report, model, 3 * options.rounds)
+    compare_training(report, folder, 3 * options.rounds)
     report.write()
 
 
