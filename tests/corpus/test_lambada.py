@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from refused import refused
 
-from entity_transformers.artifacts import read_json_lines, write_json_lines
+from entity_transformers.artifacts import read_json_lines, write_json_lines, write_record
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers.lambada import (
@@ -79,6 +79,7 @@ def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
     run = Run(load(root / "params.yaml", values), STEPS["passages"])
     for split in ("train", "dev"):
         write_json_lines(run.home("corpus") / f"{split}.jsonl", [])
+    write_record(run.home("corpus"), ["train.jsonl", "dev.jsonl"])
     if policy == "strict":
         with refused(r"lambada_test_plain_text.txt, line 2, character 2: a NUL byte"):
             execute(run)

@@ -20,7 +20,7 @@ import torch._inductor  # deterministic mode wants it; once, before the forks
 from tiny import tiny_corpus, tiny_params
 from tokenizers import Tokenizer, models
 
-from entity_transformers.artifacts import write_arrays
+from entity_transformers.artifacts import write_arrays, write_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.step import Run, execute
 from entity_transformers.study import plan
@@ -34,11 +34,12 @@ def make_inputs(top: Path, params: Params) -> None:
         write_arrays(folder / f"{split}.safetensors", *tiny_corpus(seed=seed, split=split).arrays())
     vocabulary = {"<|endoftext|>": 0} | {f"p{i}": i for i in range(1, 40)}
     Tokenizer(models.WordLevel(vocabulary, unk_token="p1")).save(str(folder / "tokenizer.json"))
+    write_record(folder, [path.name for path in folder.iterdir()])
 
 
 def make_params() -> Params:
     """A run long enough to be killed often, with a checkpoint after each step."""
-    return tiny_params({"checkpoint_every": 1}, steps=270, validate_every=12, final_weights="best")
+    return tiny_params({"checkpoint_every": 1}, steps=600, validate_every=24, final_weights="best")
 
 
 def train(top: Path, params: Params) -> None:

@@ -108,7 +108,7 @@ def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other)
 
 def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
     ner = "src/entity_transformers/steps/ner.py"
-    change(home, "from __future__", "# a comment\nfrom __future__", ner)
+    change(home, "import logging", "# a comment\nimport logging", ner)
     assert NOTHING in snakemake(home, "--dry-run")
     path = home / ner
     path.write_text(path.read_text() + "\nADDED = 1\n")
