@@ -56,6 +56,8 @@ def test_what_is_missing_is_said(small: Results) -> None:
     cut = replace(small, steps=(*small.steps, "ner"), frame=type(small.frame)(part))
     told = "Not part of these results: ner. Not done: step lm of GPT2, seeds [2]."
     assert say_missing(cut) == told
+    never = replace(small, frame=type(small.frame)(rows[rows["model"] != "gpt2e-shuffled"]))
+    assert say_missing(never) == "Not part of these results: GPT2E shuffled."
 
 
 def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:

@@ -186,17 +186,20 @@ def _name_excerpts(results: Results) -> dict[str, Any] | None:
 
 
 def say_missing(results: Results) -> str:
-    """What the report has nothing to say about: steps that the study names, and models and seeds of
+    """What the report has nothing to say about: steps and models that the study names, and seeds of
     a step that is not done; "" where all of it ran.
     """
     gone = [s for s in results.steps if not results.ran(s) and s not in SILENT]
+    if results.ran("lm"):
+        there = results.measured("lm")
+        gone += [write_label(model) for model in results.entries if model not in there]
     missing = [f"Not part of these results: {', '.join(gone)}."] if gone else []
     for step in results.shown:
         rows = results.frame.find(step)
-        there = set(zip(rows["model"], rows["seed"], strict=True))
+        ran = set(zip(rows["model"], rows["seed"], strict=True))
         for model in results.measured(step):
             planned = results.own_seeds.get(model.name, results.seeds)
-            seeds = [seed for seed in planned if (model.name, seed) not in there]
+            seeds = [seed for seed in planned if (model.name, seed) not in ran]
             if 0 < len(seeds) < len(planned):
                 missing.append(f"Not done: step {step} of {write_label(model)}, seeds {seeds}.")
     return " ".join(missing)
