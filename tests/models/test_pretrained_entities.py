@@ -1,5 +1,6 @@
 """Kind pretrained-entities: entity attention, or LoRA, on the top blocks of a pretrained model."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from entity_transformers.encode.states import index_states, keep_states
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
 from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
+from entity_transformers.tasks.lambada import Passage, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
 WINDOW, BLOCKS = 8, 2
@@ -89,6 +91,19 @@ def test_cached_states_give_what_the_whole_model_does(folder, tmp_path, layer):
     if layer == "gold":
         off = score_corpus(model, give(TEXT, "none"), window=WINDOW, stride=WINDOW, batch=3)
         assert np.abs(off - whole).max() > 0.1
+
+
+def test_passages_are_read_from_states_as_by_the_whole_model(folder: Path, tmp_path: Path) -> None:
+    model = make(folder, "lora")
+    stir(model.module, 0.2)
+    texts = [np.arange(3, 3 + length, dtype=np.int32) for length in (5, 9, 7)]
+    passages = [Passage(text, np.arange(len(text)), len(text) - 2) for text in texts]
+    below = {"weights": folder / "model.safetensors", "folder": tmp_path}
+    how: dict[str, Any] = {"window": 16, "batch": 2}
+    whole = score_passages(model, passages, **how)
+    found = score_passages(model, passages, above=partial(model.read_above, **below), **how)
+    np.testing.assert_allclose(found.to_numpy(float), whole.to_numpy(float), atol=2e-3)
+    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".json", ".npy"]
 
 
 def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_path: Path) -> None:

@@ -77,6 +77,16 @@ class PretrainedE(pretrained.PretrainedLM):
         made.states = states
         return made
 
+    def read_above(
+        self, text: AlignedCorpus, window: int, weights: Path, folder: Path
+    ) -> tuple[Self, AlignedCorpus]:
+        """The blocks that learn alone, and a text as the places of the states that they read in
+        windows, which ``folder`` keeps for every model with this base (its ``weights``).
+        """
+        cut = self.module.config.num_hidden_layers - self.facts["blocks"]
+        states = keep_states(self, weights, text, cut, window, folder)
+        return self.above(cut, states), index_states(text)
+
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         """Each window starts from the memory of the one before, without gradient into it."""
         inputs: dict[str, Any] = {}

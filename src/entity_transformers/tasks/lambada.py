@@ -9,7 +9,7 @@ right if every target token is the argmax.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,15 @@ import pandas as pd
 import torch
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import find_end, spelled_out
+from entity_transformers.corpus.alignment import AlignedCorpus, find_end, spelled_out
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_sources
 from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 from entity_transformers.tasks.perplexity import exp_or_none
+
+Above = Callable[[AlignedCorpus, int], tuple[LanguageModel, AlignedCorpus]]
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,16 @@ def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> 
 
 @torch.inference_mode()
 def score_passages(
-    model: LanguageModel, passages: Sequence[Passage], *, window: int, batch: int
+    model: LanguageModel,
+    passages: Sequence[Passage],
+    *,
+    window: int,
+    batch: int,
+    above: Above | None = None,
 ) -> pd.DataFrame:
     """Score every passage without entities, ``batch`` of similar length at a time: a row per
-    passage, in nats and counts.
+    passage, in nats and counts. Where states of the blocks below are kept, ``above`` gives the
+    model and the text that read them.
 
     target_*   the last word: nats, tokens, target tokens that are not the argmax
     last_*     the last token: nats, not the argmax (0 or 1)
@@ -97,7 +105,8 @@ def score_passages(
     target = place >= (np.array([p.target for p in passages]) - cuts)[row]
     last, every = place == (lengths - cuts - 1)[row], place > 0
     nll, missed = np.zeros(len(row)), np.zeros(len(row), bool)
-    for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):
+    model, text = (model, corpus) if above is None else above(corpus, window)
+    for reading in read_windows(model, text, window=window, stride=window, batch=batch):
         where, hidden = reading.predict()
         nll[where] = compute_token_losses(model, hidden, corpus.tokens[where])
         if (asked := target[where]).any():
