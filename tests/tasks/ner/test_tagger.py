@@ -109,13 +109,6 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
     assert found == peer.crf.decode(peer(rows), MASK)
 
 
-def test_padding_touches_no_word() -> None:
-    tagger = make_tagger()
-    rows = make_rows()
-    other = torch.where(MASK, rows, WORDS - 1)
-    assert torch.equal(tagger(rows, MASK)[MASK], tagger(other, MASK)[MASK])
-
-
 def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
     tagger = make_tagger()
     names = [*dict(tagger.named_parameters()), *tagger.state_dict()]
