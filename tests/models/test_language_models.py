@@ -39,7 +39,7 @@ ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4
 LANGUAGE = {name: kind for name, kind in KINDS.items() if "windows" in kind.can}
 REGULARISED = {"dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, **AWD_RATES}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in LANGUAGE},
+    **{name: (name, {}) for name in LANGUAGE if name != "taglm"},  # which learns as elmo does
     "lstm-regularised": ("lstm", REGULARISED),
     "lstm-residual": ("lstm", {"residual": True}),
     "elmo-projected": ("elmo", {"hidden": 24}),
@@ -608,6 +608,8 @@ def test_training_lowers_the_held_out_loss(kind: str, tmp_path: Path) -> None:
 @variants
 def test_a_compiled_model_trains_as_the_plain_one(kind, changes, tmp_path):
     how = {"dropout": 0.0, "memory_gradient_windows": 0} | changes
+    if kind not in ("awd-lstm", "elmo", "lstm"):  # a Transformer, whose blocks are alike
+        how["layers"] = 1
     trainings = [
         make_training(tmp_path / mode, kind, compile=mode, **how) for mode in ("off", "default")
     ]
