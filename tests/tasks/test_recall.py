@@ -77,7 +77,8 @@ def test_every_row_reads_as_many_tokens(name, window, earlier, values, steps):
 
 
 def test_every_row_of_the_params_is_an_entry() -> None:
-    for path in [ROOT / "params.yaml", *sorted(ROOT.glob("studies/*.yaml"))]:
+    studies = [path for path in ROOT.glob("studies/*.yaml") if "recall:" in path.read_text()]
+    for path in (ROOT / "params.yaml", *studies):  # the rows of others are those of their base
         params = load(path)
         for name in params.recall.models:
             assert resolve_entry(params.recall, name, params.kinds).name == name

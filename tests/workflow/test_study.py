@@ -312,7 +312,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
     """Another Snakemake is told to wait; after a kill the stale lock names its cure."""
-    change(home, "steps: 6", "steps: 400")
+    change(home, "steps: 6", "steps: 600")
     process = start(home)
     assert "locked" in snakemake(home, check=False)
     family = psutil.Process(process.pid).children(recursive=True)
