@@ -51,9 +51,7 @@ def read_table(lines: list[str]) -> list[tuple[str, ...]]:
     return [(row[1], row[2], *row[3].split(), row[4]) for row in found if row]
 
 
-def test_a_closed_standard_output_is_no_error(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_standard_output_is_no_error(folder, monkeypatch):
     """Which demo asks whether it is a terminal."""
     monkeypatch.setattr(sys, "stdout", None)
     main(["demo", EXAMPLE, "--model", str(folder)])

@@ -92,9 +92,7 @@ OTHER_VALUES = [
         ("export-model {} gpt2e --output x", [0, 2]),
     ],
 )
-def test_what_was_made_with_other_values_is_not_read(
-    capsys: pytest.CaptureFixture[str], line: str, changed: list[int]
-) -> None:
+def test_what_was_made_with_other_values_is_not_read(capsys, line, changed):
     study = Path(STUDY)
     whole = study.read_text()
     for before, now, key, made in (OTHER_VALUES[number] for number in changed):
@@ -108,9 +106,7 @@ def test_what_was_made_with_other_values_is_not_read(
         assert len(told.splitlines()) == 1
 
 
-def test_what_another_study_made_with_other_values_is_not_started_from(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_another_study_made_with_other_values_is_not_started_from(capsys):
     """Neither its encoder nor its weights."""
     study, other = Path(STUDY), Path("studies/other.yaml")
     other.write_text(
@@ -174,9 +170,7 @@ def test_a_terminal_of_ascii_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_closed_stream_is_one_that_nobody_reads(
-    stream: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_stream_is_one_that_nobody_reads(stream, monkeypatch):
     """As with ``>&-`` and ``2>&-``: Python has none, which libraries ask for what it is."""
     monkeypatch.setattr(sys, stream, None)
     main(["steps"])

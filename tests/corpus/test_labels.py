@@ -9,21 +9,10 @@ from mixed import mixed_corpus
 from tiny import plain_corpus, tiny_corpus
 
 from entity_transformers.corpus.alignment import TOKEN_ARRAYS, AlignedCorpus
-from entity_transformers.corpus.labels import (
-    LAG,
-    first_mentions,
-    give,
-    place_spans,
-    shuffle_given,
-    shuffle_labels,
-)
+from entity_transformers.corpus.labels import LAG, give, place_spans, shuffle_given, shuffle_labels
 from entity_transformers.corpus.layers import CHANGES, LABELS
 
 CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids=["tiny", "mixed"])
-
-
-def one_document(gold: list[int], mentions: list[int]) -> AlignedCorpus:
-    return plain_corpus(gold, mentions, [0, len(gold)])
 
 
 @CORPORA
@@ -57,12 +46,6 @@ def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
     told = rf"split 'train' has no labels '{layer}', it has gold, none, .* nouns, resolver:names$"
     with pytest.raises(ValueError, match=told):
         give(corpus, layer)
-
-
-def test_first_mentions_are_those_no_earlier_mention_precedes() -> None:
-    corpus = one_document([0, 1, 1, 0, 2, 1, 2, 0], [-1, 0, 0, -1, 1, 2, 3, -1])
-    assert first_mentions(corpus).tolist() == [False, True, True, False, True, False, False, False]
-    assert give(corpus, "first-only").given.tolist() == [0, 0, 0, 0, 0, 1, 2, 0]
 
 
 @CORPORA
@@ -111,18 +94,6 @@ def test_what_is_given_is_shuffled_and_not_the_gold() -> None:
     )
 
 
-def test_a_lagged_label_stands_where_the_second_word_after_its_mention_begins() -> None:
-    # words of one to three tokens; the mentions are words 0 to 1, 2, 3 to 4 and 6
-    corpus = one_document(
-        [0, 1, 1, 1, 2, 2, 1, 3, 3, 0, 0, 2], [-1, 0, 0, 0, 1, 1, 2, 2, 2, -1, -1, 3]
-    )
-    words = np.array([-1, 0, 0, 1, 2, 2, 3, 4, 4, 5, 5, 6], np.int32)
-    corpus = replace(corpus, words=words, gold=np.array([0, 1, 1, 1, 2, 2, 1, 1, 1, 0, 0, 2]))
-    # 1 ends with word 1, so it stands where word 3 begins; 2 where word 4 does; 1 again at word 6
-    expected = [0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1]
-    assert give(corpus, "lagged").given.tolist() == expected  # type: ignore[union-attr]
-
-
 def find_mentions(corpus: AlignedCorpus, d: int) -> list[tuple[int, int]]:
     """Where each mention of a document begins and ends, in its tokens."""
     numbers = corpus.mentions[corpus.document(d)].tolist()
@@ -132,7 +103,9 @@ def find_mentions(corpus: AlignedCorpus, d: int) -> list[tuple[int, int]]:
 
 @CORPORA
 def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) -> None:
-    """Document by document: a mention is known when the second word after it has begun."""
+    """Document by document: a mention is known when the second word after it has begun, and by
+    nothing that comes later.
+    """
     given = give(corpus, "lagged").given
     for d in range(len(corpus)):
         part, known = corpus.document(d), {}
@@ -142,22 +115,6 @@ def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) ->
             if begun:
                 known[begun[0]] = int(corpus.gold[part][end - 1])
         assert {i: e for i, e in enumerate(given[part].tolist()) if e} == known
-
-
-@CORPORA
-def test_what_comes_later_changes_no_lagged_label_before(corpus: AlignedCorpus) -> None:
-    """Other chains from a word on: the labels before the second word after it stay."""
-    whole = give(corpus, "lagged").given
-    for d in range(len(corpus)):
-        part = corpus.document(d)
-        for word in range(0, int(corpus.words[part].max()) + 1, 3):
-            later = (corpus.words >= word) & (np.arange(len(corpus.words)) >= part.start)
-            other = replace(corpus, gold=np.where(later & (corpus.gold > 0), 7, corpus.gold))
-            changed = give(other, "lagged").given
-            assert changed is not None
-            before = (corpus.words < word + LAG) & (np.arange(len(corpus.words)) < part.stop)
-            before &= np.arange(len(corpus.words)) >= part.start
-            np.testing.assert_array_equal(changed[before], whole[before])
 
 
 @CORPORA
@@ -229,7 +186,7 @@ def test_spans_lie_anywhere_and_none_over_another() -> None:
 
 def test_without_parts_of_speech_there_are_no_nouns() -> None:
     with pytest.raises(ValueError, match="has no parts of speech, so no labels 'nouns'"):
-        give(one_document([0, 1], [-1, 0]), "nouns")
+        give(plain_corpus([0, 1], [-1, 0], [0, 2]), "nouns")
 
 
 @CORPORA

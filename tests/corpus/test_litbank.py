@@ -72,9 +72,7 @@ def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
     assert (list(ledger.bad), ledger.excluded) == (["c_brat#0"], ["d_brat"])
 
 
-def test_a_folder_without_documents_or_splits_is_an_error(tmp_path: Path) -> None:
-    with refused(r"no file matches \*.conll or \*.conll.gz"):
-        read(tmp_path, Ledger("skip"))
+def test_a_folder_without_splits_is_an_error(tmp_path: Path) -> None:
     root = write_folder(tmp_path, train="b_brat.tsv\n")
     (root / "splits/0/dev.ids").unlink()
     with refused(r"dev.ids: No such file"):

@@ -56,8 +56,8 @@ def test_every_token_is_new_in_one_window_and_every_document_ends_once(model, co
         assert len(reading.hidden) == len(reading.documents) == len(reading.ended)
 
 
-@pytest.mark.parametrize("labels", ["gold", "none", "shuffled"])
-@pytest.mark.parametrize("stride", [12, 5, 1])
+@pytest.mark.parametrize("labels", ["gold", "none"])
+@pytest.mark.parametrize("stride", [12, 5])
 def test_states_are_those_of_each_document_alone_whatever_the_batch(model, corpus, stride, labels):
     given = give(corpus, labels, seed=3)
     alone = read_hidden(model, given, stride, 1)

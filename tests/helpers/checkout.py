@@ -18,6 +18,7 @@ TINY = """\
 base: sample
 study: {steps: [corpus, lm, perplexity, embeddings, ner, report], seeds: [1]}
 run: {checkpoint_every: 2}
+corpus: {sample_words: 6000}
 tokenizer: {vocabulary: 400}
 lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2,
   validate_every: 3, warmup_steps: 1}

@@ -58,21 +58,12 @@ def write_tasks(folder: Path, rows: int = 12) -> Path:
     _write(folder / "wsc273" / "wsc273.txt", [block for _ in range(rows // 2) for block in WSC])
     for split in ("dev", "test"):
         for kind in "12":
-            for version, pronoun, name in (
-                ("pro", "his", "stereotype"),
-                ("anti", "her", "not_stereotype"),
-            ):
+            for version, pronoun, name in (("pro", "his", ""), ("anti", "her", "not_")):
                 text = f"The guard told the nurse that {pronoun} shift was over ."
                 file = f"{split}_type{kind}_{version}_stereotype.v4_auto_conll"
-                documents = [
-                    conll(
-                        f"nw/{split}_type{kind}/{name}//{i}",
-                        text,
-                        (3 * (i % 2), 3 * (i % 2) + 2),
-                        (6, 7),
-                    )
-                    for i in range(rows)
-                ]
+                place = f"nw/{split}_type{kind}/{name}stereotype/"
+                spans = ((0, 2), (3, 5))  # the guard, the nurse
+                documents = [conll(f"{place}/{i}", text, spans[i % 2], (6, 7)) for i in range(rows)]
                 _write(folder / "winobias" / "conll_format" / file, documents)
     for part in ("dev", "test"):
         labels = ("entailment", "neutral", "contradiction")

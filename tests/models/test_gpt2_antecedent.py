@@ -8,7 +8,6 @@ import torch
 from tiny import SMALL, VOCABULARY, lively_model, tiny_model
 from torch import Tensor
 from trainings import make_training, weights
-from transformers import AutoModelForCausalLM
 
 from entity_transformers.models.base import Batch
 from entity_transformers.models.gpt2_antecedent import GPT2Antecedent, antecedent_losses, score_head
@@ -67,6 +66,9 @@ def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(
     assert found[0].count_nonzero() == 3
     assert found[1].count_nonzero() == (2 if packed else 3)
 
+    hidden, state = model.encode(Batch(tokens, LABELS, positions), model.start(3))
+    assert torch.equal(hidden, shown.last_hidden_state)  # in evaluation it is its GPT-2
+    assert state.penalty is None
     model.module.train()
     model.module.transformer.drop.p = 0.0
     for block in model.module.transformer.h:
@@ -85,19 +87,6 @@ def test_gradients_are_those_of_finite_differences() -> None:
     (gradient,) = torch.autograd.grad(summed(scores), scores)
     assert torch.isfinite(gradient).all()
     assert not gradient[2].any()  # no entity there
-
-
-def test_without_labels_and_in_evaluation_it_is_its_gpt2(tokens: Tensor, tmp_path: Path) -> None:
-    model = lively()
-    model.save(tmp_path)
-    other = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
-    with torch.no_grad():
-        expected = other.transformer(tokens).last_hidden_state
-    for one in (model, GPT2Antecedent.load(tmp_path).eval()):
-        for labels in (None, LABELS):
-            hidden, state = one.encode(Batch(tokens, labels), one.start(3))
-            assert torch.equal(hidden, expected)
-            assert state.penalty is None
 
 
 def test_weight_zero_trains_a_gpt2(tmp_path: Path) -> None:

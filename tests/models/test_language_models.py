@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 import torch
 from compiling import needs_compiler
-from tiny import (
-    AWD_RATES,
-    SMALL,
-    VOCABULARY,
-    lively_model,
-    tiny_corpus,
-    tiny_entry,
-    tiny_model,
-)
+from tiny import AWD_RATES, SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
 from trainings import assert_close, assert_resumes, gradients, make_training
@@ -39,7 +31,7 @@ ROWS, WINDOW, ENTITIES = 3, SMALL["window"], 4
 LANGUAGE = {name: kind for name, kind in KINDS.items() if "windows" in kind.can}
 REGULARISED = {"dropout": 0.0, "hidden": 24, "activation_penalty": 2.0, **AWD_RATES}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in LANGUAGE},
+    **{name: (name, {}) for name in LANGUAGE if name != "taglm"},  # which learns as elmo does
     "lstm-regularised": ("lstm", REGULARISED),
     "lstm-residual": ("lstm", {"residual": True}),
     "elmo-projected": ("elmo", {"hidden": 24}),
@@ -536,21 +528,15 @@ FORMULAS: list[tuple[str, dict[str, Any], int]] = [
     ("xlnet", {}, V * 16 + 2 * (13 * 16**2 + 11 * 16) + 16),
     # tokens, the mask, positions, two segments, a norm; blocks; the head
     ("bert", {}, (V + N + 5) * 16 + 2 * (12 * 16**2 + 13 * 16) + 16**2 + 3 * 16 + V + 1),
-    (
-        "electra",
-        {},  # its generator is a quarter as wide; the two ends of both
-        (V + N + 5) * 16
-        + 2 * sum(12 * w**2 + 13 * w for w in (16, 4))
-        + (16**2 + 2 * 16 + 1)
-        + (16 * 4 + 4)
-        + (4 * 16 + 3 * 16 + V + 1),
-    ),
+    # its generator is a quarter as wide; the two ends of both
+    ("electra", {}, (V + N + 5) * 16 + 2 * sum(12 * w**2 + 13 * w for w in (16, 4))
+     + (16**2 + 2 * 16 + 1) + (16 * 4 + 4) + (4 * 16 + 3 * 16 + V + 1)),
     ("elmo", {}, V * 16 + 16**2 + 16 + 2 * 2 * 8 * 16 * 17),
     ("elmo", {"hidden": 24, "layers": 3}, V * 16 + 16**2 + 16 + 2 * 3 * (8 * 24 * 17 + 24 * 16)),
     ("awd-lstm", {}, V * 16 + 2 * 4 * 16 * (16 + 16 + 2) + 16**2 + 16),
     ("lstm", {"layers": 1}, V * 16 + 4 * 16 * (16 + 16 + 2) + 16**2 + 16),
     ("lstm", REGULARISED, V * 16 + 4 * 24 * (16 + 24 + 2) + 4 * 16 * (24 + 16 + 2) + 16**2 + 16),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "changes", "expected"), FORMULAS, ids=str)
@@ -603,11 +589,18 @@ def test_training_lowers_the_held_out_loss(kind: str, tmp_path: Path) -> None:
     assert after < 0.75 * before
 
 
+OF_OTHERS = ("awd-lstm", "gpt2e-epochs")
+"""Of which torch compiles what it compiles of lstm-regularised and of gpt2e."""
+
+
 @pytest.mark.slow
 @needs_compiler
-@variants
-def test_a_compiled_model_trains_as_the_plain_one(kind, changes, tmp_path):
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name not in OF_OTHERS])
+def test_a_compiled_model_trains_as_the_plain_one(name, tmp_path):
+    kind, changes = VARIANTS[name]
     how = {"dropout": 0.0, "memory_gradient_windows": 0} | changes
+    if kind not in ("awd-lstm", "elmo", "lstm"):  # a Transformer, whose blocks are alike
+        how["layers"] = 1
     trainings = [
         make_training(tmp_path / mode, kind, compile=mode, **how) for mode in ("off", "default")
     ]

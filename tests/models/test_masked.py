@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file
 from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
@@ -134,15 +135,7 @@ def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: An
     lengths = data.draw(st.lists(st.integers(1, length + more), min_size=rows, max_size=rows))
     window = length + more
     tokens = torch.zeros(rows, window, dtype=torch.int64)
-    begins = torch.tensor(
-        data.draw(
-            st.lists(
-                st.lists(st.booleans(), min_size=window, max_size=window),
-                min_size=rows,
-                max_size=rows,
-            )
-        )
-    )
+    begins = torch.from_numpy(data.draw(arrays(bool, (rows, window))))
     begins[:, 0] = True
     places = torch.arange(window)
     positions = places - torch.where(begins, places, 0).cummax(1).values

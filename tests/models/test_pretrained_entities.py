@@ -54,6 +54,15 @@ def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> PretrainedE:
     return model.above(cut, states)
 
 
+def learn(model: PretrainedE, states: np.ndarray, **changes: Any) -> dict[str, Any]:
+    """What six epochs leave, on the cached states that `make_upper` reads."""
+    entry = tiny_entry(
+        "pretrained-entities", labels="gold", epochs=6, documents_per_step=3, **changes
+    )
+    texts, both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
+    return try_rate(model, texts, both, 5 - BLOCKS, entry.lm, 0.03, 1)
+
+
 @pytest.mark.parametrize(
     ("adapter", "gate"), [("entities", "zero"), ("entities", "none"), ("lora", "zero")]
 )
@@ -141,9 +150,7 @@ def test_what_was_learnt_is_saved_and_the_base_stays(folder, tmp_path, adapter):
     model = make(folder, adapter)
     upper = make_upper(model, folder, tmp_path)
     before = score_states(upper, TEXT, WINDOW)
-    entry = tiny_entry("pretrained-entities", labels="gold", epochs=6, documents_per_step=3)
-    texts, states = {"train": TEXT, "dev": TEXT}, {"train": upper.states, "dev": upper.states}
-    found = try_rate(model, texts, states, 5 - BLOCKS, entry.lm, 0.03, 1)
+    found = learn(model, upper.states)
     assert found["dev_loss_on"] < before - 0.05
     assert found["tokens_seen"] == 6 * (len(TEXT.tokens) - len(TEXT))
     assert [row["step"] for row in found["curve"]][-1] == found["steps"]
@@ -175,13 +182,11 @@ def test_a_bfloat16_model_learns_in_float32(folder: Path, tmp_path: Path, adapte
     assert kept == {torch.bfloat16}
     base, weights = PretrainedLM.load(saved).eval(), saved / "model.safetensors"
     states = keep_states(base, weights, TEXT, 3, WINDOW, tmp_path)
-    entry = tiny_entry("pretrained-entities", labels="gold", epochs=6, documents_per_step=3)
     upper = model.above(3, states)
     before = score_states(upper, TEXT, WINDOW)
     plain = score_corpus(make(folder, adapter), TEXT, window=WINDOW, stride=WINDOW, batch=4)
     assert before == pytest.approx(plain.sum() / (len(TEXT.tokens) - len(TEXT)), abs=0.02)
-    both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
-    assert try_rate(model, *both, 3, entry.lm, 0.03, 1)["dev_loss_on"] < before - 0.05
+    assert learn(model, states)["dev_loss_on"] < before - 0.05
 
 
 def guided(folder: Path, weight: float) -> PretrainedE:
@@ -217,22 +222,12 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
     for weight in (0.0, 3.0):
         model = guided(folder, weight)
         upper = make_upper(model, folder, tmp_path)
-        entry = tiny_entry(
-            "pretrained-entities", labels="gold", epochs=6, documents_per_step=3, adapter="lora",
-            antecedent_weight=weight,
-        )  # fmt: skip
-        texts, states = {"train": TEXT, "dev": TEXT}, {"train": upper.states, "dev": upper.states}
-        try_rate(model, texts, states, 5 - BLOCKS, entry.lm, 0.03, 1)
+        learn(model, upper.states, adapter="lora", antecedent_weight=weight)
         model.facts["antecedent_weight"] = 1.0
         model.show_attention()
-        tokens, labels = (
-            torch.from_numpy(x[:40].astype(np.int64)) for x in (TEXT.tokens, TEXT.gold)
-        )
-        lacking.append(
-            model.encode(Batch(tokens.view(5, 8), labels.view(5, 8)), model.start(5))[
-                1
-            ].penalty.item()
-        )
+        columns = (torch.from_numpy(x[:40].astype(np.int64)) for x in (TEXT.tokens, TEXT.gold))
+        _, state = model.encode(Batch(*(x.view(5, 8) for x in columns)), model.start(5))
+        lacking.append(state.penalty.item())
         learnt.append(model.learnt())
     assert lacking[1] < lacking[0] - 1
     plain = make(folder, "lora")

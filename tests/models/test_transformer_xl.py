@@ -107,14 +107,10 @@ def test_it_is_the_paper_s_equations(memory: int) -> None:
         torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-5)
 
 
-def test_no_memory_said_is_one_of_the_window() -> None:
-    assert make("transformer-xl").memory_tokens == WINDOW
-    assert make("transformer-xl", 3).memory_tokens == 3
-
-
 @torch.no_grad()
 def test_transformers_reads_the_saved_folder_alike(tmp_path: Path) -> None:
     """With its own memory, which grows from nothing; four windows, memory of 7."""
+    assert make("transformer-xl").memory_tokens == WINDOW  # where none is said
     model, tokens = make("transformer-xl", 7), draw_tokens(20)
     model.module.float()
     model.save(tmp_path)

@@ -53,6 +53,7 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
     (f"{TINY}study: {{steps: [corpus, perplexity]}}\n", ["perplexity reads what lm writes"]),
     (f"{TINY}study: {{steps: [corpus, lm, pseudo_perplexity]}}\n", ["pseudo_perplexity needs"]),
     (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),
+    (TINY.replace("hidden: 8", "hidden: many"), ["ner.hidden: Input should be a valid integer"]),
     (TINY.replace("stride: 32", "stride: 64"), ["perplexity.stride 64", "lm.window 32"]),
     ("[" * 90, ["not YAML"]),
     ("report: " + "[" * 20_000, ["not YAML: maximum recursion depth"]),

@@ -1,7 +1,5 @@
 """Keys and values of what is kept, against windows that hold everything."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from tiny import lively_model, tiny_corpus
@@ -25,9 +23,7 @@ def test_with_everything_kept_scores_are_those_of_a_window_over_the_whole_text()
     assert least == held * 4 // (len(corpus.tokens) - 1)  # the context alone
 
 
-def test_rows_have_the_bytes_beyond_the_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_have_the_bytes_beyond_the_window(tmp_path, monkeypatch):
     model = lively_model("gpt2", window=64).eval()
     corpus = tiny_corpus(3, seed=5, split="test", shortest=40, longest=50)
     section = KeptKeysParams(

@@ -21,18 +21,18 @@ from entity_transformers.tasks.lambada import encode_passages, passage_rows, sco
     scope="module", params=["sample", "original", pytest.param("openai", marks=pytest.mark.slow)]
 )
 def material(request) -> tuple[Tokenizer, list[str]]:
-    """A tokenizer and 40 passages: learnt and generated, or GPT-2's own and real LAMBADA's."""
+    """A tokenizer and 20 passages: learnt and generated, or GPT-2's own and real LAMBADA's."""
     if request.param == "sample":
         texts = read_passages()
         documents = (Document("p", 0, "train", "", tuple(one.split()), (0,)) for one in texts)
-        return learn_tokenizer(documents, 2000, "every_word"), texts[:40]
+        return learn_tokenizer(documents, 2000, "every_word"), texts[:20]
     folder = request.getfixturevalue("shared_data")
     return load_gpt2_tokenizer(folder / "gpt2-bpe"), read_texts(folder / "lambada", request.param)
 
 
 def read_texts(folder: Path, variant: str) -> list[str]:
     name = "lambada_test.jsonl" if variant == "openai" else "lambada_test_plain_text.txt"
-    lines = (folder / name).read_text(encoding="utf-8").split("\n")[:40]
+    lines = (folder / name).read_text(encoding="utf-8").split("\n")[:20]
     return [json.loads(line)["text"] for line in lines] if variant == "openai" else lines
 
 
@@ -138,7 +138,7 @@ def starts_word(tokenizer, tokens, j) -> bool:
 def test_summary_adds_up(model, tokenizer, texts):
     scores = score_passages(model, encode_passages(read_rows(texts), tokenizer), window=60, batch=8)
     summary = summarise(scores)
-    assert summary["passages"] == 40
+    assert summary["passages"] == 20
     assert summary["truncated"] == scores.truncated.sum() > 0
     nats = scores.target_nll.tolist()
     assert summary["last_word_nll"] == pytest.approx(math.fsum(nats))

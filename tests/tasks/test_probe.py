@@ -76,21 +76,6 @@ def write(words: str, mentions: list[tuple[int, int, int]], tags: str | None = N
     return Document("one", 0, "dev", "", tuple(words.split()), (0,), found, penn)
 
 
-SPANS = [(0, 1, 1), (2, 4, 2), (5, 6, 1), (7, 8, 2)]
-STORY = write("Ann met the dog . Ann saw it", SPANS, "NNP VBD DT NN . NNP VBD PRP")
-
-
-def test_baselines_of_a_story_counted_by_hand():
-    """Of "Ann" the nearest mention is wrong, the same word right; of "it" there is no same word."""
-    questions = ask([STORY], align(STORY), GROUPS, window=99)
-    assert (len(questions.names), questions.mentions, questions.later) == (1, 4, 2)
-    assert questions.table.group.tolist() == [1, 2]
-    assert questions.table.candidates.tolist() == [2, 3]
-    assert questions.table.nearest.tolist() == [0, 0]
-    assert questions.table.same_head.tolist() == [1, 0]
-    assert questions.table.chance.tolist() == [1 / 2, 1 / 3]
-
-
 def test_heads_groups_and_tokens_of_mentions():
     tags = "DT NN IN NNP VBD . DT VBD"
     story = write("the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], tags)
@@ -130,7 +115,10 @@ def test_questions_equal_loops_over_mentions(documents, corpus, window):
     places = list(find_places(corpus, GROUPS))
     met = [(place.document, place.entity) for place in places]
     assert questions.later == sum(one in met[:i] for i, one in enumerate(met))
+    assert questions.names == corpus.names
+    assert questions.mentions == len(places)
     assert questions.table.document.tolist() == [mention.document for mention, *_ in expected]
+    assert questions.table.group.tolist() == [mention.group for mention, *_ in expected]
     assert questions.table.candidates.tolist() == [len(earlier) for _, earlier, _ in expected]
     np.testing.assert_allclose(questions.table.chance, [np.mean(right) for *_, right in expected])
     np.testing.assert_array_equal(questions.table.nearest, [right[-1] for *_, right in expected])
@@ -217,9 +205,13 @@ def score_plainly(model, documents, corpus, entities, other=None):
     return {name: np.concatenate(parts, -1) for name, parts in found.items()}
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
-def test_answers_equal_loops_over_the_models_own_matrices(request, documents, corpus, kind):
-    model = request.getfixturevalue(kind)
+@pytest.mark.parametrize(
+    ("kind", "labels"), [("gpt2", "gold"), ("gpt2e", "gold"), ("gpt2e", "shuffled")]
+)
+def test_answers_equal_loops_over_the_models_own_matrices(request, documents, corpus, kind, labels):
+    """A model reads the labels that are given, and is asked by the gold ones."""
+    model, corpus = request.getfixturevalue(kind), give(corpus, labels, seed=1)
+    assert (corpus.given != corpus.gold).any() == (labels == "shuffled")
     questions = ask(documents, corpus, GROUPS, window=WINDOW)
     found = score_heads(model, corpus, questions, window=WINDOW, batch=3)
     more = {("self", "on"), ("entity", "on")} if kind == "gpt2e" else set()
@@ -228,16 +220,6 @@ def test_answers_equal_loops_over_the_models_own_matrices(request, documents, co
         for attention, expected in score_plainly(model, documents, corpus, given == "on").items():
             np.testing.assert_allclose(found[attention, given].credits, expected, atol=1e-6)
     assert all(scores.by_distance is None for scores in found.values())
-
-
-def test_a_model_reads_the_given_labels_and_is_asked_by_the_gold_ones(documents, corpus, gpt2e):
-    given = give(corpus, "shuffled", seed=1)
-    assert (given.given != corpus.gold).any()
-    questions = ask(documents, given, GROUPS, window=WINDOW)
-    found = score_heads(gpt2e, given, questions, window=WINDOW, batch=3)
-    expected = score_plainly(gpt2e, documents, given, True)
-    for attention in ("self", "entity"):
-        np.testing.assert_allclose(found[attention, "on"].credits, expected[attention], atol=1e-6)
 
 
 def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(documents, corpus, gpt2):

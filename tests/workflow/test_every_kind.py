@@ -24,7 +24,7 @@ KEPT = {
 }  # fmt: skip
 LLAMA = {"initial_weights": "weights/llama"}
 TINY = {
-    "tokenizer": {"vocabulary": 400},
+    "corpus": {"sample_words": 6000}, "tokenizer": {"vocabulary": 400},
     "lm": {
         "layers": 1, "heads": 4, "width": 16, "window": 32, "steps": 6, "documents_per_step": 2,
         "validate_every": 3, "warmup_steps": 1,
@@ -39,6 +39,7 @@ TINY = {
     "capacity": {"memories": [[2, 4]]}, "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1}, "text_memory": {**KEPT, "batch_tokens": 48},
     "kept_cache": KEPT, "kept_keys": KEPT, "kept_pointer": {**KEPT, "size": 4, "epochs": 1},
+    "setlm": {"steps": 2, "tokens": 200, "learning_rates": [1e-3]},
     "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 
@@ -64,6 +65,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name: {"kind": name, **({"labels": "gold"} if kind.can & {"entities", "guided"} else {})}
         for name, kind in KINDS.items()
     }
+    # the sample's own entry has more steps
+    models["gpt2-pointer"] |= {name: TINY["lm"][name] for name in ("steps", "validate_every")}
     steps = [name for name in STEPS if name not in LEFT_OUT]
     own = {"base": "sample", "study": {"steps": steps}, "models": models} | TINY
     (folder / "studies/kinds.yaml").write_text(yaml.safe_dump(own, sort_keys=False))

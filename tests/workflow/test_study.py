@@ -89,7 +89,6 @@ ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_re
 
 @pytest.mark.parametrize(("old", "new", "tiny", "other"), [
     (*TAGGER, {"score_ner", "make_report"}, set()),
-    ("checkpoint_every: 2", "checkpoint_every: 3", set(), set()),
     ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
     ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
     ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
@@ -97,6 +96,7 @@ ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_re
 def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other):
     """In the study, and in the one that is based on it and starts from its weights."""
     before = read_records(home)
+    change(home, "checkpoint_every: 2", "checkpoint_every: 3")  # on which nothing depends
     change(home, old, new)
     assert {job.split()[0] for job in planned(home)} == tiny
     jobs = {tuple(job.split()[:2]) for job in planned(home, "next")}
@@ -139,9 +139,7 @@ def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stage_that_fails_below_a_folder_with_braces_says_why(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_a_stage_that_fails_below_a_folder_with_braces_says_why(finished, tmp_path):
     """DVC formats the folder's name; its line and the study's are both there."""
     home = Path(shutil.copytree(finished, tmp_path / "br{a}ce", symlinks=True))
     change(home, "vocabulary: 400", "vocabulary: 7")
@@ -195,8 +193,6 @@ def add_remote(folder: Path, url: str) -> Path:
 @pytest.mark.parametrize(("wrong", "told"), [
     (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, but its base has no such"),
     (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
-    (("hidden: 8", "hidden: many"), "ner.hidden: Input should be a valid integer"),
-    (("base: sample", "base: none"), "studies/none.yaml"),
 ])  # fmt: skip
 def test_a_bad_study_stops_before_any_rule_with_one_message(home, wrong, told):
     change(home, *wrong)
@@ -316,7 +312,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
     """Another Snakemake is told to wait; after a kill the stale lock names its cure."""
-    change(home, "steps: 6", "steps: 400")
+    change(home, "steps: 6", "steps: 600")
     process = start(home)
     assert "locked" in snakemake(home, check=False)
     family = psutil.Process(process.pid).children(recursive=True)

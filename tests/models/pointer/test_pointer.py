@@ -7,7 +7,6 @@ import pytest
 import torch
 from tiny import lively_model, tiny_corpus, tiny_model
 from torch import Tensor
-from torch.nn import functional
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
@@ -18,7 +17,6 @@ from entity_transformers.models.pointer.pointer import (
     COUNTS,
     NOTHING,
     Copies,
-    EntityPointer,
     bucket,
     find_copied,
     mix_all,
@@ -145,6 +143,13 @@ def test_probabilities_are_those_of_the_equations_and_sum_to_1() -> None:
             plain = (hidden[0, t] @ model.output_weight.T).log_softmax(-1)[target]
             copied += abs(float(expected - plain)) > 0.1
     assert copied > 30
+
+
+def test_ages_and_counts_are_told_by_powers_of_two() -> None:
+    values = [0, 1, 2, 3, 6, 7, 97, 200, 2**20]
+    for buckets in (AGES, COUNTS):
+        expected = [min(buckets, (n + 1).bit_length()) - 1 for n in values]
+        assert bucket(torch.tensor(values), buckets).tolist() == expected
 
 
 def test_forms_that_share_a_token_add_up_however_far_apart_their_shares_are() -> None:
@@ -317,28 +322,3 @@ def test_weights_taken_from_a_pointer_of_another_rate_say_the_same(tmp_path, rat
     plain = read(taken, tokens, None)[1]
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-4)
     assert (found - plain).abs().max() > 0.1
-
-
-def test_gate_and_attention_are_those_of_the_formula() -> None:
-    """With one form of one token for each entity and nothing read of any."""
-    torch.manual_seed(1)
-    own, states = EntityPointer(16, 8, 1, rate=1.0), torch.randn(5, 16)
-    for parameter in own.parameters():
-        torch.nn.init.normal_(parameter)
-    model = lively(pointer_forms=1)
-    memory = model.start(1, 3)
-    memory.keys.normal_()
-    memory.count[0] = torch.tensor([0, 1, 4, 200])
-    memory.seen[0] = torch.tensor([0, 3, 90, 97])
-    memory.read[0] = 100
-    memory.forms[0, 1:, 0, 0] = torch.tensor([7, 8, 9])
-    copies = own(states[None], torch.full((1, 8), 30), memory)
-    like, keys = (functional.layer_norm(x, (16,)) for x in (states, memory.keys[0, 1:]))
-    scores = (like @ own.query.weight.T) @ (keys @ own.key.weight.T).T / 8**0.5
-    scores = scores + own.seen[bucket(100 - memory.seen[0, 1:], AGES)]
-    scores = scores + own.count[bucket(memory.count[0, 1:], COUNTS)] + own.rank
-    alone = own.model(like)
-    expected = torch.cat([alone, scores], 1).log_softmax(1)
-    torch.testing.assert_close(copies.share[0], expected[:, 0])
-    torch.testing.assert_close(copies.shares[0], expected[:, 1:])
-    assert copies.tokens[0].tolist() == [[7, 8, 9]] * 5

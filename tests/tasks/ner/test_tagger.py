@@ -109,13 +109,6 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
     assert found == peer.crf.decode(peer(rows), MASK)
 
 
-def test_padding_touches_no_word() -> None:
-    tagger = make_tagger()
-    rows = make_rows()
-    other = torch.where(MASK, rows, WORDS - 1)
-    assert torch.equal(tagger(rows, MASK)[MASK], tagger(other, MASK)[MASK])
-
-
 def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
     tagger = make_tagger()
     names = [*dict(tagger.named_parameters()), *tagger.state_dict()]
@@ -173,7 +166,7 @@ def test_it_begins_as_the_mean_of_the_layers() -> None:
 
 
 @pytest.mark.parametrize("layer", range(LAYERS))
-def test_a_mix_of_one_layer_is_that_layer_and_gamma_scales_it(layer: int) -> None:
+def test_a_mix_of_one_layer_is_that_layer(layer: int) -> None:
     """Bit for bit, in the mix and in a tagger of that layer alone."""
     tagger, alone = make_tagger(STACKED), make_tagger(STACKED[:, layer])
     assert tagger.mix is not None
@@ -183,9 +176,6 @@ def test_a_mix_of_one_layer_is_that_layer_and_gamma_scales_it(layer: int) -> Non
     assert tagger.mix.weights.tolist() == [float(j == layer) for j in range(LAYERS)]
     assert torch.equal(tagger.mix(layers), layers[:, layer])
     assert torch.equal(tagger(make_rows(), MASK), alone(make_rows(), MASK))
-    for gamma in (0.25, 2.0):
-        set_mix(tagger.mix, scores, gamma)
-        assert torch.equal(tagger.mix(layers), gamma * layers[:, layer])
 
 
 def test_later_vectors_are_read_beside_the_first_bilstm_by_a_second() -> None:
