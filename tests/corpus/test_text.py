@@ -225,6 +225,15 @@ def test_words_are_spacys() -> None:
     assert spaces[:-1] == [bool(token.whitespace_) for token in tokens][:-1]
 
 
+@pytest.mark.parametrize("mark", ["!", "'", "_", "😀"])
+def test_many_marks_in_a_row_are_words_like_few(mark: str) -> None:
+    """In a time that does not grow with their square."""
+    words, spaces, _ = WordSplitter().split([f"Ada{mark * 3000} met"])
+    assert "".join(words) == f"Ada{mark * 3000}met"
+    assert (words[0], words[-1], sum(spaces)) == ("Ada", "met", 2)
+    assert len(words) > 1500
+
+
 @pytest.mark.parametrize(("data", "message"), [
     (b"Caf\xe9 and more\n", "line 1, character 4: byte 0xe9 is not UTF-8"),
     (b"text\nmore \x00 text", "line 2, character 6: a NUL byte"),
