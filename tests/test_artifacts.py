@@ -32,7 +32,7 @@ from entity_transformers.artifacts import (
     write_json_lines,
     write_record,
 )
-from entity_transformers.corpus.alignment import END, TextEncoder
+from entity_transformers.corpus.alignment import END, TextEncoder, WordEncoder
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -230,6 +230,22 @@ def test_patterns_of_known_tokenizers_are_read(pattern: str, tmp_path: Path) -> 
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
     path = save_tokenizer(tmp_path, {"pre_tokenizer": split | {"invert": False}})
     assert read_tokenizer(path).get_vocab_size() == 2
+
+
+@pytest.mark.parametrize(("parts", "message"), [
+    ({"normalizer": {"type": "Prepend", "prepend": "x" * 64}}, "up to 65 times longer"),
+    ({"model": {"type": "WordLevel", "vocab": {"a": 10**7}, "unk_token": "a"}}, "number 10000000"),
+])  # fmt: skip
+def test_a_tokenizer_that_asks_for_much_memory_is_refused(parts, message, tmp_path):
+    with pytest.raises(ValueError, match=rf"tokenizer\.json: .*{message}"):
+        read_tokenizer(save_tokenizer(tmp_path, parts))
+
+
+def test_an_error_of_tokenizers_is_a_line() -> None:
+    """It is of class Exception itself."""
+    unigram = Tokenizer(models.Unigram([("a", 0.0)]))
+    with pytest.raises(ValueError, match=r"text: can't be encoded .*unknown token"):
+        WordEncoder(unigram)._learn(["b"])
 
 
 @pytest.mark.parametrize("read", [read_json, read_tokenizer])

@@ -36,6 +36,8 @@ LARGEST, MOST_GROWTH, MOST_SECONDS = 100_000_000, 64, 0.1
 tokenizer may make a text, and seconds of the CPU that one of its patterns may take for 1,024
 characters (those of known tokenizers take 0.001).
 """
+MOST_TOKENS = 10_000_000
+"""Of a tokenizer: arrays are as long as its highest number."""
 TYPES = {"int64": "I64", "int32": "I32", "float16": "F16", "uint16": "U16", "uint8": "U8"}
 """safetensors' names of the types that can be written, in the order that it gives them."""
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
@@ -364,6 +366,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
             found = encode_all(Tokenizer.from_str(text))
         patterns = list[str]()
         parts = json.loads(text, object_hook=partial(_note_pattern, patterns))
+        if (most := max(found.get_vocab().values(), default=0)) >= MOST_TOKENS:
+            raise ValueError(f"a token has the number {most}")
         growth = max(find_growth(parts[key]) for key in ("normalizer", "pre_tokenizer", "decoder"))
     except OSError:
         raise
@@ -419,19 +423,21 @@ def find_growth(part: Any) -> float:
     if part.get("type") == "Replace":
         content, literal = len(part["content"]), part["pattern"].get("String")
         own = max(1.0, content / len(literal)) if literal else content + 1.0
+    elif part.get("type") == "Prepend":
+        own = len(part["prepend"]) + 1.0
     inner = (value for key, value in part.items() if key != "pattern")
     return own * math.prod(map(find_growth, inner), start=1.0)
 
 
 @contextmanager
 def panics_told(where: str) -> Iterator[None]:
-    """Inside, a panic of tokenizers' Rust, such as by a pattern that backtracks for ever, which is
-    no Exception, is a ValueError.
+    """Inside, a ValueError stands for a panic of tokenizers' Rust, such as by a pattern that
+    backtracks for ever, which is no Exception, and for its errors, which are of no narrower class.
     """
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"{where}: can't be encoded ({error}): use another tokenizer") from None
 

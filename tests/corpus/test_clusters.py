@@ -96,6 +96,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"sentences": [["Ada"]], "clusters": [], "subtoken_map": [0]}, r"key subtoken_map"),
     (LONG, r"clusters: none of 20 mentions has a single word: their ends seem to be excluded"),
     ({"text": TEXT, "clusters": [[[0, 2], [8, 10]]]}, r"clusters: most spans cut words \('Ad'\)"),
+    ({"text": "\ud83d " + TEXT, "clusters": []}, "character 1: surrogate U.D83D is not UTF-8"),
     ({"text": TEXT, "clusters": [[[3, 4]]]}, r"clusters\[0\]\[0\]: \[3, 4\]"),
     ({"text": TEXT, "clusters": [[[0, 3]]], "clusters_strings": [["her"]]}, r"clusters_strings"),
     ({"tokens": WORDS, "clusters": SPANS, "split": "x"}, r"split: 'x', Input should be 'train'"),

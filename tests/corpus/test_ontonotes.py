@@ -72,6 +72,12 @@ def test_parts_have_their_own_chains() -> None:
     assert found == [(f"x/y#{part}", (Mention(0, 1, 0),)) for part in range(2)]
 
 
+@pytest.mark.parametrize("head", ["(x)", "(x);", "x", "x;", "(x);  part  3", "x; part 3"])
+def test_headers_of_scorers_and_of_semeval(head: str) -> None:
+    [document] = read(f"#begin document {head}\n0 a (1)\n#end document {head}\n")
+    assert document.id == ("x#3" if "part" in head else "x#0")
+
+
 def test_genre_pt_has_no_named_entities_but_others_without_any_have_none_left_out() -> None:
     [translated] = read(wrap([row("a", "-")], name="pt/nt/40/nt_4001"))
     [other] = read(wrap([row("a", "-")], name="nw/a"))
@@ -127,7 +133,7 @@ LINE_2 = r"a\.v4_gold_conll, line 2, column "
 BAD = {
     "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: .* is a web page, expected #begin"),
     "no document": ("\n\n", r"no document in this file, expected a line #begin document"),
-    "header": ("#begin document x; part 0\n#end document\n", r"line 1: '#begin document x; part 0"),
+    "header": ("#begin document (x); part a\n#end document\n", "line 1: .*, expected #begin"),
     "stray row": (row("a", "-") + wrap([row("b", "-")]), r"line 1: 'x/y .* stands outside"),
     "unclosed": (wrap([row("a", "(4")]), LINE_2 + r"coreference .*: \(4 opens"),
     "unopened": (wrap([row("a", "4)")]), LINE_2 + r"coreference .*: 4\) closes"),

@@ -123,6 +123,7 @@ BAD: list[tuple[str, str, Callable[[str], str], str]] = [
     ("winogrande", "dev.jsonl", lambda s: s.replace('"answer": "1"', '"answer": "3"', 1), "tuple"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"Maria"', '"Zoe"', 1), "both options"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"option1"', '"choice1"', 1), "KeyError"),
+    ("winogrande", "dev.jsonl", lambda s: s.replace("Maria", r"Maria \ud83d", 1), "surrogate"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("TRUE", "yes", 1), "tuple.index"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\t15\t", "\t16\t", 1), "offset"),
     (

@@ -161,8 +161,29 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(several) == [" ".join(f"{name}: {LONG}".split()) for name in "ABC"]
     headless = several.partition("A ***\n\n")[2]  # its first mark is an END
     assert texts(headless) == texts(several)
-    old = several.replace("*** START OF THE PROJECT GUTENBERG EBOOK", "*END*THE SMALL PRINT! FOR")
-    assert texts(old) == texts(several)
+
+
+START, END = ("*** START OF THE PROJECT GUTENBERG EBOOK A ***",
+              "*** END OF THE PROJECT GUTENBERG EBOOK A ***")  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "end"), [
+    ("*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*", END),
+    ("** START OF THIS COPYRIGHTED PROJECT GUTENBERG EBOOK A **", END),
+    ("*** START OF PROJECT GUTENBERG EBOOK A ***", "*** END OF PROJECT GUTENBERG EBOOK A ***"),
+    (START, "The End of the Project Gutenberg Etext of A"),
+    (START, "End of this Project Gutenberg e-text of A"),
+    (START, "Ende dieses Projekt Gutenberg Etextes A"),
+    (START, "Fin de Project Gutenberg's A"),
+])  # fmt: skip
+def test_marks_of_every_age_and_language(start: str, end: str) -> None:
+    book = f"Header.\n{start}\n\n{LONG}\n{end}\n\nLicence.\n"
+    assert texts(book * 2) == [" ".join(LONG.split())] * 2
+
+
+@pytest.mark.parametrize("space", ["\f", "\xa0", "\t\u3000"])
+def test_white_space_before_a_heading_makes_no_difference(space: str) -> None:
+    assert len(texts(f"{space}CHAPTER I\n\n{LONG}{space}CHAPTER\xa0II\n\n{LONG}")) == 2
 
 
 @pytest.mark.parametrize(("text", "lost"), [
@@ -202,6 +223,15 @@ def test_words_are_spacys() -> None:
     words, spaces, _ = WordSplitter().split([line])
     assert words == [token.text for token in tokens]
     assert spaces[:-1] == [bool(token.whitespace_) for token in tokens][:-1]
+
+
+@pytest.mark.parametrize("mark", ["!", "'", "_", "😀"])
+def test_many_marks_in_a_row_are_words_like_few(mark: str) -> None:
+    """In a time that does not grow with their square."""
+    words, spaces, _ = WordSplitter().split([f"Ada{mark * 3000} met"])
+    assert "".join(words) == f"Ada{mark * 3000}met"
+    assert (words[0], words[-1], sum(spaces)) == ("Ada", "met", 2)
+    assert len(words) > 1500
 
 
 @pytest.mark.parametrize(("data", "message"), [

@@ -21,9 +21,12 @@ Chapter = tuple[str, ...]
 
 _NEWLINE = re.compile("\r*\n|[\r\x85\u2028]")  # lines that end in CR CR LF are not double-spaced
 _MARK = re.compile(
-    r"\s*((?P<start>\*{3} ?START OF (THE|THIS) PROJECT GUTENBERG|\*END[ *]+THE SMALL PRINT)"
-    r"|\*{3} ?END OF (THE|THIS) PROJECT GUTENBERG"
-    r"|End of (the )?Project Gutenberg(['’]s| e-?(book|text)))",
+    r"\s*((?P<start>\*+ *START OF (THE |THIS )?(COPYRIGHTED )?PROJECT GUTENBERG"
+    r"|\*END[ *]+THE SMALL PRINT)"
+    r"|\*+ *END OF (THE |THIS )?(COPYRIGHTED )?PROJECT GUTENBERG"
+    r"|((The )?End of|Ende) (the |this |dieses? )?(copyrighted )?Proje[ck]t Gutenberg"
+    r"(['’]s| e-?(book|text))"
+    r"|Fin de Project Gutenberg)",
     re.IGNORECASE,
 )
 _CAPTION = re.compile(r"(\[(Illustration|Transcriber)[^\[\]]*\] ?)+")
@@ -223,7 +226,7 @@ def numeral(text: str) -> int | None:
 
 def find_heading(block: Block, index: int) -> Heading | None:
     """What a block's form says, without its neighbours."""
-    line = block.lines[0].strip(_ORNAMENTS)
+    line = " ".join(block.lines[0].split()).strip(_ORNAMENTS)
     short = len(block.lines) <= _LINES and sum(map(len, block.lines)) <= _CHARACTERS
     if _SPECIAL.fullmatch(line) and short:
         return Heading(index, "special")

@@ -45,7 +45,10 @@ Bracket = tuple[bool, int, bool]
 FEWEST_COLUMNS, NARROW = 12, (3, 4, 5)
 Cells = TypeVar("Cells")
 Value = TypeVar("Value")
-_HEADER = re.compile(r"#begin document \((.+)\);(?: part ([0-9]{1,9}))?\s*")
+_HEADER = re.compile(
+    r"#begin document (?:\((.+)\)|([^\s();]+))\s*(?:;\s*(?:part\s+([0-9]{1,9}))?)?\s*"
+)
+"""Also SemEval-2010's, whose name has no parentheses."""
 
 
 @dataclass
@@ -93,7 +96,7 @@ def _read_documents(
             if not match:
                 expected = "expected #begin document (NAME); part N"
                 raise CorpusError(f"{where}: {shown(block.header)}, {expected}")
-            name, part = match[1], int(match[2] or 0)
+            name, part = match[1] or match[2], int(match[3] or 0)
             label = f"{name}#{part}"
             if ledger.admits(name, part):
                 yield _parse(block, name, part, split, ledger)

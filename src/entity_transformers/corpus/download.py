@@ -78,10 +78,12 @@ def locate(
 
 def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
     if not path.exists():
-        raise CorpusError(
-            f"{path}: no such file or folder: correct the path in params.yaml, or set it to null to"
-            " download"
+        others = (
+            "set it to null to download"
+            if dataset.downloads
+            else ("bring it there (to `dvc exp run --temp` by a commit, or with --copy-paths)")
         )
+        raise CorpusError(f"{path}: no such file or folder: correct the study's path, or {others}")
     if path.is_file() and not is_archive(path):
         return list_files(path, [path], "local")
     folder, origin = path, "local"

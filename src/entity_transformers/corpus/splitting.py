@@ -1,5 +1,6 @@
 """Running text into words with spaCy's English rules, and where a space follows."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -9,13 +10,18 @@ from typing import Any, NamedTuple
 Pieces = tuple[tuple[str, ...], tuple[bool, ...]]
 """Words, and for each whether a space follows."""
 
+LONG = 1_000
+"""Characters of a piece from which on spaCy, whose time grows with their square, reads parts."""
+_PART = re.compile(r".{1,100}(?![^\W_])|.[^\W_]*", re.DOTALL)
+"""Some characters up to a mark, or a longer word whole."""
+
 
 class WordSplitter:
     """Splits text as ``spacy.blank("en")`` does.
 
     Its rules look at what stands between two spaces, so that each such piece is split once, by
     itself, and then remembered. Only a few runs of apostrophes come out otherwise than within a
-    sentence (``' ''Tis``).
+    sentence (``' ''Tis``), and pieces of more than `LONG` characters.
     """
 
     def __init__(self) -> None:
@@ -27,7 +33,8 @@ class WordSplitter:
         """
         pieces = [line.split(" ") for line in lines]
         for piece in {piece for line in pieces for piece in line if piece not in self._known}:
-            texts = tuple(token.text for token in _tokenizer()(piece))
+            parts = _PART.findall(piece) if len(piece) > LONG else [piece]
+            texts = tuple(token.text for part in parts for token in _tokenizer()(part))
             self._known[piece] = (texts, (*(False for _ in texts[1:]), True))
         words: list[str] = []
         spaces: list[bool] = []

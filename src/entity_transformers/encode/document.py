@@ -158,6 +158,8 @@ class DocumentReader:
         numbers are kept; by a document's mentions, or by a ``resolver`` (its name), numbered by
         first appearance. Anything that can't be read raises ValueError.
         """
+        if not isinstance(text, str | Document):
+            raise ValueError(f"{type(text).__name__}: expected a text, or a Document")
         for number, piece in enumerate([text] if isinstance(text, str) else text.words, 1):
             where = "text" if isinstance(text, str) else f"{text.id}, word {number}"
             check_text(piece, where, math.inf, HALVES)
@@ -190,11 +192,15 @@ class DocumentReader:
     def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
         """The same of tokens, the first of which is not predicted, and the entity of each."""
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
-        if outside := set(tokens).difference(range(known := self.model.output_weight.shape[0])):
-            raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
+        self._check_tokens(tokens)
         join_sources([(tokens, ids)])  # which looks at them
         words = np.arange(-1, len(tokens) - 1)
         return Source(np.array(tokens, np.int64), ids, words)
+
+    def _check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
+        """ValueError for a token that the model has no embedding of."""
+        if outside := {*tokens}.difference(range(known := self.model.output_weight.shape[0])):
+            raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
 
     @torch.no_grad()
     def read(
@@ -213,6 +219,7 @@ class DocumentReader:
         if memory is not None:
             _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
+        self._check_tokens(np.unique(source.tokens))
         corpus, how = source.corpus(entities), {"window": self.window, "stride": self.stride}
         hidden, losses, memory = read_document(self.model, corpus, **how, memory=memory)
         return ReadDocument(source, losses, hidden, memory)
@@ -235,6 +242,8 @@ class DocumentReader:
         """
         if not hasattr(self.model.module, "generate"):
             raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
+        if how.get("num_return_sequences", 1) != 1 or how.get("return_dict_in_generate"):
+            raise ValueError("one document is written: leave out num_return_sequences and its kin")
         reads = entities and self.model.can("entities")
         if reads and not isinstance(self.model.module, EntityGeneration):
             raise ValueError(
@@ -242,6 +251,7 @@ class DocumentReader:
                 " command remember writes with a pointer)"
             )
         source = text if isinstance(text, Source) else self.encode(text, resolver)
+        self._check_tokens(np.unique(source.tokens))
         *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
         state: Any = self.model.start(1)
         if new:

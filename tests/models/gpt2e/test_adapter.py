@@ -214,7 +214,13 @@ def test_generate_from_embeddings_as_the_model_did(name: str, make: Any, tmp_pat
     tokens = make_input()[0]
     given = {"inputs_embeds": base.get_input_embeddings()(tokens), "max_new_tokens": 4}
     given |= GREEDY | {"attention_mask": torch.ones_like(tokens)}
-    assert torch.equal(make(base, tmp_path).generate(**given), base.generate(**given))
+    model, expected = make(base, tmp_path), base.generate(**given)
+    assert torch.equal(model.generate(**given), expected)
+    _, ids, memory = make_input()
+    entities = {"entity_ids": ids, "memory": memory, "input_ids": tokens}
+    assert torch.equal(model.generate(**given, **entities)[:, tokens.shape[1] :], expected)
+    with pytest.raises(ValueError, match="entity_ids came with an assistant_model, whose"):
+        model.generate(tokens, **{**entities, "assistant_model": base, "input_ids": None})
 
 
 @pytest.mark.parametrize("make", [adapt, make_gpt2e])

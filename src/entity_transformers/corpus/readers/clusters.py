@@ -21,7 +21,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from entity_transformers.corpus.document import CorpusError, Document
-from entity_transformers.corpus.files import find_split_files, number_names, open_lines, shown
+from entity_transformers.corpus.files import (
+    HALVES,
+    check_text,
+    find_split_files,
+    number_names,
+    open_lines,
+    shown,
+)
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Match, Reader
 from entity_transformers.corpus.readers.jsonl import (
@@ -179,6 +186,7 @@ def _read_text(row: Row, where: str) -> dict[str, Any]:
     """Our values of a row whose spans are of characters."""
     key, clusters = _pick(row, _CLUSTERS, where)
     text = row.text or ""
+    check_text(text, where, LONGEST_ROW, HALVES)
     spans: list[tuple[int, int]] = []
     for chain, cluster in enumerate(clusters):
         for i, (start, end) in enumerate(cluster):

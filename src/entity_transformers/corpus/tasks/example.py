@@ -19,7 +19,15 @@ from pydantic import TypeAdapter
 
 from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
-from entity_transformers.corpus.files import check_lines, is_archive, is_html, open_lines, shown
+from entity_transformers.corpus.files import (
+    HALVES,
+    check_lines,
+    check_text,
+    is_archive,
+    is_html,
+    open_lines,
+    shown,
+)
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import Dataset
 
@@ -115,6 +123,8 @@ def read_each(
     for where, row in rows:
         try:
             example = parse(row)
+            texts = "".join((example.name, *example.texts, *example.options))
+            check_text(texts, "its texts", refused=HALVES)
         except (ValueError, LookupError, TypeError, RecursionError, StopIteration) as error:
             message = f"{where}: {shown(row)}: {type(error).__name__}: {shown(str(error))}"
             ledger.reject(where, CorpusError(f"{message}: correct the line or remove it"))

@@ -106,6 +106,11 @@ class EntityGeneration(GenerationMixin):
                 "entity_ids came to a model with PEFT's prompt learning, whose virtual tokens have"
                 " none: leave them out, or train LoRA instead"
             )
+        if kwargs.get("assistant_model") is not None:
+            raise ValueError(
+                "entity_ids came with an assistant_model, whose own passes have none: leave one of"
+                " them out, or give prompt_lookup_num_tokens instead"
+            )
         return model.generate(*args, new_entities=EntityContinuation(new_entities), **kwargs)
 
     def prepare_inputs_for_generation(
@@ -127,7 +132,9 @@ class EntityGeneration(GenerationMixin):
         )
         if entity_ids is not None and memory is not None:
             continued = (new_entities or EntityContinuation(0)).extend(entity_ids, input_ids)
-            inputs["entity_ids"] = continued[:, -inputs["input_ids"].shape[1] :].contiguous()
+            given = inputs.get("input_ids")  # None: the prompt came as embeddings too
+            length = (inputs["inputs_embeds"] if given is None else given).shape[1]
+            inputs["entity_ids"] = continued[:, -length:].contiguous()
             copies = input_ids.shape[0] // memory.batch_size
             inputs["memory"] = memory if copies == 1 else memory.expand(copies)
         elif entity_ids is not None:
