@@ -157,6 +157,28 @@ class Run:
         """Where it may keep what a stopped run continues from."""
         return Path("work") / self.step.name
 
+    @cached_property
+    def _sources(self) -> list[str]:
+        """What its numbers depend on beside its values: the code, the model, and what it reads."""
+        from entity_transformers.provenance import file_digest
+        from entity_transformers.study.plan import Plan
+
+        code = Plan(self.params).describe(self.step, self.model, values=False)
+        read = [file_digest(self.home(name) / RECORD) for name in self.step.reads]
+        return [code, self.model, str(self.seed), *read]
+
+    def once(self, make: Callable[[], Any], *key: object) -> Any:
+        """What ``make`` gives, as JSON has it; kept by ``key``, the values that it depends on,
+        so that a stopped run goes on where it was.
+        """
+        from entity_transformers.artifacts import read_json, write_json
+        from entity_transformers.provenance import digest
+
+        kept = self.work / f"{digest(*self._sources, *map(str, key))}.json"
+        if not kept.is_file():
+            write_json(kept, {"found": make()})
+        return read_json(kept)["found"]
+
     @property
     def cache(self) -> Path:
         """Where downloads lie."""
