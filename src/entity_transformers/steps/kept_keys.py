@@ -49,8 +49,6 @@ def kept_keys(run: Run) -> Rows:
     and by kind of token; the bytes that each holds.
     """
     from entity_transformers.tasks.kept_keys import score_keys
+    from entity_transformers.tasks.text_memory import score_windows
 
-    seed = run.seed or 0
-    yield from run.section.score(
-        run, lambda text, section, folder: score_keys(run.trained, text, section, seed, folder)
-    )
+    yield from score_windows(run, score_keys)
