@@ -16,13 +16,8 @@ from entity_transformers.corpus.tasks.example import group_examples, load_exampl
 from entity_transformers.models.base import LanguageModel, build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Row, Rows, Run
-from entity_transformers.tasks.transfer.finetuned import (
-    Finetuned,
-    keep_layers,
-    measure_loss,
-    predict,
-    train,
-)
+from entity_transformers.tasks.transfer import finetuned
+from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs
 from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
@@ -105,7 +100,7 @@ class Trainings:
         if not (own := self._list(name, "dev")):
             raise ValueError(f"transfer.rate_task: {name} has no example of dev")
         inputs = self._make(model, model.task, own, recipe.entities, seed)
-        return measure_loss(model, inputs, batch=recipe.batch)
+        return finetuned.measure_loss(model, inputs, batch=recipe.batch)
 
     def score(self, name: str, recipe: Recipe, seed: int) -> list[Row]:
         """Train on a task, and the scores on its dev and test, and on those of other tasks."""
@@ -139,7 +134,7 @@ class Trainings:
         torch.manual_seed(seed)
         model = Finetuned(trained, find_task(name), recipe.dropout, recipe.pooling)
         inputs = self._make(model, model.task, own, recipe.entities, seed)
-        train(model, inputs, recipe, seed)
+        finetuned.train(model, inputs, recipe, seed)
         return model, inputs
 
     def _load(self, recipe: Recipe, seed: int) -> LanguageModel:
@@ -153,7 +148,7 @@ class Trainings:
             size = run.tokenizer.get_vocab_size()
             fresh = build_model(replace(run.entry, lm=lm), size, end, seed=seed)
             if recipe.pretrained:
-                keep_layers(trained, fresh, cast(int, recipe.layers))
+                finetuned.keep_layers(trained, fresh, cast(int, recipe.layers))
             else:
                 trained.module.load_state_dict(fresh.module.state_dict())
         return trained
@@ -177,34 +172,29 @@ class Trainings:
         if not own:
             return []
         inputs = self._make(model, task, own, recipe.entities, seed)
-        chosen = predict(model, inputs, batch=recipe.batch)
+        chosen = finetuned.predict(model, inputs, batch=recipe.batch)
         labels = np.array([one.label for one in inputs])
         commonest = int(np.unique(labels, return_counts=True)[1].max())
-        scores = {
-            "accuracy": float((labels == chosen).mean()),
-            "majority": commonest / len(labels),  # of always choosing the commonest
-        }
+        right = labels == chosen
+        scores = {"accuracy": float(right.mean()), "majority": commonest / len(labels)}
         if recipe.entities != "off":
             scores["recalls"] = sum(one.recalls for one in inputs)
         if recipe.entities == "shuffled":
             straight = self._make(model, task, own, "on", seed)
             scores["moved"] = sum(a != b for a, b in zip(inputs, straight, strict=True))
         log.info("%s %s: %s", task.name, split, scores)
-        cut = sum(one.cut for one in inputs)
-        right = (labels == chosen).astype(int).tolist()
         return [
-            {"measure": "texts_cut", "value": cut},
+            {"measure": "texts_cut", "value": sum(one.cut for one in inputs)},
             *({"measure": name, "value": scores[name], "count": len(own)} for name in scores),
             *judge_groups(task.name, own, chosen),
             *(pair_versions(own, chosen) if task.name == "winobias" else ()),
-            *({"measure": "right", "value": one, "unit": str(i)} for i, one in enumerate(right)),
+            *({"measure": "right", "value": int(x), "unit": str(i)} for i, x in enumerate(right)),
         ]
 
 
 def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> Rows:
     """The accuracy in the task's groups, and GAP's official F1 of all examples and in them."""
-    labels = [-1 if example.label is None else example.label for example in examples]
-    truth = np.array(labels)
+    truth = np.array([-1 if example.label is None else example.label for example in examples])
     for keys in ((), *GROUPED[task]) if task in GROUPED else ():
         for group, numbers in group_examples(examples, keys):
             about = {**group, "count": len(numbers)}
