@@ -33,7 +33,7 @@ def test_rows_have_the_bytes_beyond_the_window(monkeypatch: pytest.MonkeyPatch) 
         splits=("test",), tokens=60, windows=(8,), context=4, budgets=(3, 9), parts="gold", sinks=2,
         texts=("original",),
         kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"},
-              {"policy": "heavy hitters"}, {"policy": "half lately attended"}),
+              {"policy": "heavy hitters"}, {"policy": "lately attended"}),
     )  # fmt: skip
     kept: dict[Any, Any] = {}
 
@@ -49,7 +49,7 @@ def test_rows_have_the_bytes_beyond_the_window(monkeypatch: pytest.MonkeyPatch) 
     assert held["recent", 3] == 3 * per_token
     assert held["recent", 9] == 9 * per_token
     assert 0 < held["mentions", 3] <= 3 * per_token
-    assert held["half lately attended", 9] == 9 * per_token
+    assert held["lately attended", 9] == 9 * per_token
     # a sum in float32 of each head and block, also of what the window holds: 4 tokens and 2 sinks
     numbers = 4 * model.module.config.n_layer * model.heads
     assert held["heavy hitters", 3] == 3 * per_token + (4 + 2 + 3) * numbers

@@ -16,10 +16,8 @@ from entity_transformers.steps.text_memory import KeptParams, MemoryParams, Poli
 class KeptOrAttendedParams(KeptParams):
     """What is kept: by the text, or by the attention that it got."""
 
-    policy: Literal[  # type: ignore[assignment]  # all of the others, and more
-        PolicyName, "heavy hitters", "lately attended", "half heavy hitters",
-        "half lately attended",
-    ]  # fmt: skip
+    # all of the others, and more
+    policy: Literal[PolicyName, "heavy hitters", "lately attended"]  # type: ignore[assignment]
     """which of the earlier tokens"""
 
 

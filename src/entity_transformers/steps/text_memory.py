@@ -13,7 +13,7 @@ from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size, Splits
 
 PolicyName = Literal[
-    "recent", "mentions", "entities", "surprising", "rare", "nouns", "slots", "half mentions",
+    "recent", "mentions", "entities", "surprising", "rare", "slots", "half mentions",
     "half entities",
 ]  # fmt: skip
 

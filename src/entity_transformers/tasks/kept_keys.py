@@ -24,16 +24,13 @@ defaults these are).
 
 def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int = 0) -> EntityCache:
     """What holds the keys and values of a window and of what is kept: by the attention that it got
-    where the policy says so, in half of the budget where it says that, beside recent tokens.
+    where the policy says so.
     """
     policy, _, budget = key
-    named, recent = policy.removeprefix("half "), 0
-    how = {"sinks": sinks, "every": window - context}
-    if named not in ATTENDED:
-        return EntityCache(lambda gone: keep(len(gone)), window=context, **how)
-    if named != policy:
-        recent = budget - budget // 2
-    return AttendedCache(budget - recent, window=context + recent, **how, **ATTENDED[named])
+    how = {"sinks": sinks, "every": window - context, "window": context}
+    if policy in ATTENDED:
+        return AttendedCache(budget, **how, **ATTENDED[policy])
+    return EntityCache(lambda gone: keep(len(gone)), **how)
 
 
 def read_with(
