@@ -75,7 +75,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
         own = (inside == judged) & ~first
         other = (inside != judged) & ~first
         scores = [
-            CacheScores(model[at], cache[None, :, at].astype(float), cache[0, at] > 0, lengths[:0])
+            CacheScores(model[at], cache[None, :, at].astype(float), cache[0, at] > 0)
             for at in (own, other)
         ]
         best = choose(scores[1], 0)

@@ -90,7 +90,7 @@ def cross_fit(
     filled: np.ndarray = np.any(cache > 0, axis=0)
     for judged in (0, 1):
         own, other = (
-            CacheScores(model[at], cache[None, :, at], filled[at], np.zeros(0, np.int64))
+            CacheScores(model[at], cache[None, :, at], filled[at])
             for at in (fold_of == judged, fold_of == 1 - judged)
         )
         best = choose(other, 0)
