@@ -66,6 +66,12 @@ def normalise(states: Tensor) -> Tensor:
     return functional.layer_norm(states, states.shape[-1:])
 
 
+def find_latest(entity: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The latest token before each one of each of these entities, int64 [T, N]; -1: none yet."""
+    places = np.where(entity[:, None] == ids, np.arange(len(entity))[:, None], -1)
+    return np.maximum.accumulate(np.vstack([np.full((1, len(ids)), -1), places]))[:-1]
+
+
 @torch.no_grad()
 def read_texts(
     model: LanguageModel, corpus: AlignedCorpus, layer: str, tell: Tell, *, window: int
