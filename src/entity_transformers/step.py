@@ -123,11 +123,8 @@ def find_steps() -> dict[str, Step]:
     from entity_transformers import steps
 
     names = {module.name for module in pkgutil.iter_modules(steps.__path__)}
-    found = {}
-    for name in (*FIRST, *sorted(names.difference(FIRST, LAST)), *LAST):
-        one = getattr(import_module(f"{steps.__name__}.{name}"), name)
-        found[name] = one
-    return found
+    order = (*FIRST, *sorted(names.difference(FIRST, LAST)), *LAST)
+    return {name: getattr(import_module(f"{steps.__name__}.{name}"), name) for name in order}
 
 
 @dataclass

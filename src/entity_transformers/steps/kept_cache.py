@@ -23,9 +23,7 @@ class KeptCacheParams(MemoryParams):
             yield f"renamed_windows {unknown}: expected some of windows {list(self.windows)}"
 
     def list_windows(self, text: str) -> tuple[int, ...]:
-        if text == "original" or self.renamed_windows is None:
-            return self.windows
-        return self.renamed_windows
+        return self.windows if text == "original" else self.renamed_windows or self.windows
 
 
 @step(

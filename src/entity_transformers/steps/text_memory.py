@@ -50,7 +50,6 @@ class MemoryParams(Section):
     """renamed: with other names in the mentions of ``parts``, which nobody has read before"""
 
     def problems(self) -> Iterator[str]:
-        yield from super().problems()
         if self.context >= min(self.windows):
             yield (
                 f"context {self.context} leaves no new token in a window of {min(self.windows)}:"
