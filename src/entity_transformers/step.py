@@ -157,11 +157,11 @@ class Run:
     @cached_property
     def _sources(self) -> list[str]:
         """What its numbers depend on beside its values: the code, the model, and what it reads."""
-        from entity_transformers.provenance import file_digest
+        from entity_transformers.artifacts import read_record
         from entity_transformers.study.plan import Plan
 
         code = Plan(self.params).describe(self.step, self.model, values=False)
-        read = [file_digest(self.home(name) / RECORD) for name in self.step.reads]
+        read = [str(read_record(self.home(name)).get("files")) for name in self.step.reads]
         return [code, self.model, str(self.seed), *read]
 
     def once(self, make: Callable[[], Any], *key: object) -> Any:

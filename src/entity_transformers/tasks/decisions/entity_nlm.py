@@ -42,13 +42,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.learning import (
-    ReadText,
-    find_latest,
-    normalise,
-    sum_words,
-    word_nats,
-)
+from entity_transformers.tasks.decisions import learning
+from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 KINDS = ("begins", "entities", "lengths")
 """Of decisions."""
@@ -119,7 +114,7 @@ def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str =
     order, sizes, row_of = _order_tokens(entity)
     inside, begins = entity > 0, np.flatnonzero(length)
     ids, own = np.arange(1 + entity.max(initial=0)), entity[begins]
-    seen = find_latest(entity, ids)[begins]
+    seen = learning.find_latest(entity, ids)[begins]
     seen[:, 0] = -1
     rows = np.where(seen >= 0, row_of[seen], NOTHING)
     rows[:, 0] = NEW

@@ -27,13 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.learning import (
-    ReadText,
-    find_latest,
-    normalise,
-    sum_words,
-    word_nats,
-)
+from entity_transformers.tasks.decisions import learning
+from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 NONE, NEW, FIRST = 0, 1, 2
 AMPLIFIER = 10.0
@@ -57,7 +52,7 @@ def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str 
     """
     entity = np.where(spans >= 0, labels, 0).astype(np.int64)
     ids = pd.unique(entity[entity > 0])
-    latest, own = find_latest(entity, ids), entity[:, None] == ids
+    latest, own = learning.find_latest(entity, ids), entity[:, None] == ids
     target = np.where(latest >= 0, FIRST + np.arange(len(ids)), NEW)
     return Sets(*(torch.tensor(one, device=device) for one in (latest, (own * target).sum(1))))
 
