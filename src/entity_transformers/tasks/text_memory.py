@@ -142,7 +142,7 @@ class Reading:
     def keys(self) -> list[Kept]:
         """What is kept, in every budget."""
         listed = product(self.section.kept, self.section.budgets)
-        return [(kept.policy, kept.labels, budget) for kept, budget in listed]
+        return list(dict.fromkeys((kept.policy, kept.labels, budget) for kept, budget in listed))
 
     @cached_property
     def _layers(self) -> dict[str, AlignedCorpus]:
