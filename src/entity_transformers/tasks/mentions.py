@@ -143,9 +143,10 @@ def list_rows(
                 yield {"measure": "loss", "value": float(part.mean()), **own}
     far, cuts = groups["place"] == PLACES.index(FAR), np.cumsum(lengths)[:-1]
     for scope, there in (("all", np.ones_like(far)), (FAR, far)):
-        for name, own, paid in zip(names, np.split(there, cuts), np.split(nats, cuts), strict=True):
-            where = {**about, "scope": scope, "unit": name, "count": int(own.sum())}
-            yield {"measure": "nll", "value": float(np.where(own, paid, 0.0).sum()), **where}
+        parts = zip(names, np.split(there, cuts), np.split(nats, cuts), strict=True)
+        for name, told, paid in parts:
+            where = {**about, "scope": scope, "unit": name, "count": int(told.sum())}
+            yield {"measure": "nll", "value": float(np.where(told, paid, 0.0).sum()), **where}
 
 
 def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | None]]) -> Rows:
