@@ -122,8 +122,7 @@ def cut(reader: DocumentReader, document: Document, tokens: int) -> Document:
 
 def _read(path: Path, words: int) -> Document:
     """At most so many words of the first document; of a running text, of the whole book."""
-    name, _ = detect_format(path)
-    document = next(iter(join_parts(read_corpus(name, path))), None)
+    document = next(iter(join_parts(read_corpus(detect_format(path)[0], path))), None)
     if document is None:
         raise CorpusError(f"{path}: no document in it")
     plain = replace(document, mentions=(), tags=None, named_entities=None)

@@ -287,13 +287,11 @@ def judge_baseline(
     least cross-entropy on other texts.
     """
 
-    def try_one(texts: Sequence[ReadText], power: float, new: float) -> dict[str, Any]:
-        return judge([score_baseline(name, text.story, power, new) for text in texts], texts)
+    def try_one(texts: Sequence[ReadText], how: tuple[float, float]) -> dict[str, Any]:
+        return judge([score_baseline(name, text.story, *how) for text in texts], texts)
 
-    best = min(
-        product(POWERS, NEW_WEIGHTS), key=lambda one: try_one(choose, *one)["any"]["cross_entropy"]
-    )
-    return try_one(report, *best)
+    tried = {how: try_one(choose, how)["any"] for how in product(POWERS, NEW_WEIGHTS)}
+    return try_one(report, min(tried, key=lambda how: tried[how]["cross_entropy"]))
 
 
 @torch.inference_mode()
