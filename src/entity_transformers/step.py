@@ -123,11 +123,8 @@ def find_steps() -> dict[str, Step]:
     from entity_transformers import steps
 
     names = {module.name for module in pkgutil.iter_modules(steps.__path__)}
-    found = {}
-    for name in (*FIRST, *sorted(names.difference(FIRST, LAST)), *LAST):
-        one = getattr(import_module(f"{steps.__name__}.{name}"), name)
-        found[name] = one
-    return found
+    order = (*FIRST, *sorted(names.difference(FIRST, LAST)), *LAST)
+    return {name: getattr(import_module(f"{steps.__name__}.{name}"), name) for name in order}
 
 
 @dataclass
@@ -156,6 +153,28 @@ class Run:
     def work(self) -> Path:
         """Where it may keep what a stopped run continues from."""
         return Path("work") / self.step.name
+
+    @cached_property
+    def _sources(self) -> list[str]:
+        """What its numbers depend on beside its values: the code, the model, and what it reads."""
+        from entity_transformers.artifacts import read_record
+        from entity_transformers.study.plan import Plan
+
+        code = Plan(self.params).describe(self.step, self.model, values=False)
+        read = [str(read_record(self.home(name)).get("files")) for name in self.step.reads]
+        return [code, self.model, str(self.seed), *read]
+
+    def once(self, make: Callable[[], Any], *key: object) -> Any:
+        """What ``make`` gives, as JSON has it; kept by ``key``, the values that it depends on,
+        so that a stopped run goes on where it was.
+        """
+        from entity_transformers.artifacts import read_json, write_json
+        from entity_transformers.provenance import digest
+
+        kept = self.work / f"{digest(*self._sources, *map(str, key))}.json"
+        if not kept.is_file():
+            write_json(kept, {"found": make()})
+        return read_json(kept)["found"]
 
     @property
     def cache(self) -> Path:

@@ -14,7 +14,6 @@ from entity_transformers.tasks.cache import (
     THETAS,
     CacheScores,
     choose,
-    choose_all,
     fit_weight,
     mix,
     read_scores,
@@ -64,7 +63,7 @@ def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
     )
     same = place - 1  # the token at `place` is prediction place - 1
     np.testing.assert_array_equal(before.cache[..., :same], after.cache[..., :same])
-    first = int(before.lengths[0])
+    first = int(corpus.offsets[1]) - 1
     np.testing.assert_array_equal(before.cache[..., first:], after.cache[..., first:])
     assert (before.cache[..., same:first] != after.cache[..., same:first]).any()
 
@@ -72,9 +71,7 @@ def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
 def random_scores(seed: int, tokens: int = 400) -> CacheScores:
     generator = np.random.default_rng(seed)
     cache = generator.random((2, len(THETAS), tokens)) ** 4
-    return CacheScores(
-        generator.random(tokens), cache, np.arange(tokens) > 0, np.array([tokens], np.int64)
-    )
+    return CacheScores(generator.random(tokens), cache, np.arange(tokens) > 0)
 
 
 def test_lambda_is_the_best_of_all() -> None:
@@ -96,7 +93,7 @@ def test_what_is_chosen_is_the_lowest_of_the_grid() -> None:
 
 def test_a_cache_that_does_not_help_is_not_used() -> None:
     scores = random_scores(3)
-    useless = CacheScores(scores.model, scores.cache * 0, scores.filled, scores.lengths)
+    useless = CacheScores(scores.model, scores.cache * 0, scores.filled)
     found = choose(useless, 0)
     assert found.weight == pytest.approx(0.0, abs=1e-4)
     assert found.loss == pytest.approx(-np.log(scores.model).mean(), abs=1e-4)
@@ -104,11 +101,10 @@ def test_a_cache_that_does_not_help_is_not_used() -> None:
 
 def test_losses_are_of_theta_and_lambda_chosen_on_other_text_and_add_up() -> None:
     model = lively_model("gpt2")
-    judged, chosen = (
-        read_scores(model, tiny_corpus(4, seed=seed), sizes=SIZES, **HOW) for seed in (5, 6)
-    )
-    choices = choose_all(chosen)
-    found = list(score_sizes(judged, choices, SIZES))
+    texts = [tiny_corpus(4, seed=seed) for seed in (5, 6)]
+    judged, chosen = (read_scores(model, text, sizes=SIZES, **HOW) for text in texts)
+    choices = [choose(chosen, s) for s in range(len(SIZES))]
+    found = score_sizes(model, texts[1], texts[0], sizes=SIZES, **HOW)
     assert [one.size for one in found] == [0, *SIZES]
     np.testing.assert_array_equal(found[0].nats, -np.log(judged.model))
     for s, (one, choice) in enumerate(zip(found[1:], choices, strict=True)):

@@ -130,7 +130,8 @@ def made(tokenizer: Tokenizer, tmp_path: Path, monkeypatch) -> tuple[Run, Langua
     tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
     model = lively_model("gpt2", tokenizer.get_vocab_size(), seed=2, window=256)
     model.save(run.home("lm"))
-    write_record(run.home("lm"), [], {})
+    for name in ("corpus", "lm"):
+        write_record(run.home(name), [])
     execute(Run(params, STEPS["examples"]))
     return run, model
 

@@ -13,12 +13,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from tiny import every_text, lively_model, tiny_corpus, tiny_entry
+from tiny import every_text, lively_model, tiny_corpus
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import LAG, give
-from entity_transformers.encode.reader import read_document
+from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.decisions import entity_nlm, marginal
 from entity_transformers.tasks.decisions.entity_nlm import (
@@ -36,7 +34,6 @@ from entity_transformers.tasks.decisions.learning import (
     Shift,
     Tell,
     learn,
-    name_labels,
     normalise,
     read_texts,
     sum_words,
@@ -57,7 +54,6 @@ from entity_transformers.tasks.perplexity import score_corpus
 
 LONGEST, WIDTH, VOCABULARY = 2, 5, 3
 TELL = partial(tell_story, longest=LONGEST)
-LAGGED = "lagged-resolver:names-causal"
 
 
 def lively_decider(states: int, seed: int = 0, longest: int = LONGEST) -> Decider:
@@ -416,68 +412,13 @@ def test_judging_by_hand() -> None:
     assert judge([], [])["known"] == {"mentions": 0, "cross_entropy": 0.0, "accuracy": 0.0}
 
 
-def named_corpus(seed: int = 3) -> AlignedCorpus:
-    """The gold mentions are a causal resolver's and another one's too."""
-    corpus = tiny_corpus(3, seed=seed)
-    layers = {}
-    for name in ("names-causal", "names"):
-        layers |= {f"resolver:{name}": corpus.gold, f"mentions:{name}": corpus.mentions}
-    return replace(corpus, layers=layers)
-
-
-def read_given(corpus: AlignedCorpus, given: str) -> list[ReadText]:
-    model = lively_model("gpt2e")
-    model.module.requires_grad_(False)
-    return read_texts(model, corpus, "gold", TELL, given=given, window=8)
-
-
-def test_the_words_are_those_of_the_model_with_its_labels() -> None:
+def test_the_words_are_those_of_the_model() -> None:
     """Step perplexity gives each token as much."""
-    corpus = named_corpus()
-    scores = score_corpus(lively_model("gpt2e"), give(corpus, LAGGED), window=8, stride=8, batch=1)
-    told, untold = read_given(corpus, LAGGED), read_given(corpus, "none")
-    for d, one in enumerate(told):
+    corpus, model = tiny_corpus(3, seed=3), lively_model("gpt2e")
+    scores = score_corpus(model, give(corpus, "none"), window=8, stride=8, batch=1)
+    for d, one in enumerate(read_texts(model, corpus, "gold", TELL, window=8)):
         place = corpus.document(d)
         assert one.plain == pytest.approx(scores[place.start + 1 : place.stop], abs=1e-5)
-    changes = [
-        np.abs(one.plain - other.plain).max() for one, other in zip(told, untold, strict=True)
-    ]
-    assert max(changes) > 0.01  # labels matter to this model
-
-
-def mention(entity: int) -> AlignedCorpus:
-    """24 words of a token each: entities 1 and 2, then ``entity`` in tokens 10 to 12."""
-    corpus = tiny_corpus(1, seed=3, shortest=25, longest=26)
-    labels, spans = np.zeros(25, np.int32), np.full(25, -1, np.int32)
-    labels[[2, 4]], spans[[2, 4]] = [1, 2], [0, 1]
-    labels[10:13], spans[10:13] = entity, 2
-    return replace(corpus, layers={"resolver:names-causal": labels, "mentions:names-causal": spans})
-
-
-def first_difference(one: Tensor, other: Tensor) -> int:
-    """The first token whose state, which has read it, is another."""
-    return int((one != other).any(1).nonzero()[0])
-
-
-def test_no_label_tells_of_a_mention_that_has_not_ended() -> None:
-    """Another entity shows two words after its mention; by the resolver's own labels, in it."""
-    one, other = (read_given(mention(entity), LAGGED)[0].states for entity in (1, 2))
-    assert first_difference(one, other) == 12 + LAG
-    reads = {"window": 8, "stride": 8}
-    with torch.inference_mode():
-        one, other = (
-            read_document(lively_model("gpt2e"), give(mention(n), LAGGED[7:]), **reads)[0]
-            for n in (1, 2)
-        )
-    assert first_difference(one, other) == 10
-
-
-def test_a_model_reads_its_own_labels_only_where_they_follow_from_the_text() -> None:
-    assert name_labels(tiny_entry("gpt2e", LAGGED)) == LAGGED
-    assert name_labels(tiny_entry("gpt2", "none")) == "none"
-    for labels in ("gold", "lagged", "resolver:names-causal"):
-        assert name_labels(tiny_entry("gpt2e", labels)) == "none"
-    assert name_labels(tiny_entry("gpt2-pointer", "resolver:names-causal")) == "none"
 
 
 def lively_sets(states: int, seed: int = 0) -> SetLM:

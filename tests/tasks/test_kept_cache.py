@@ -21,6 +21,7 @@ from entity_transformers.tasks.kept_cache import (
     score_caches,
 )
 from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.tasks.text_memory import Reading
 
 N, W = 29, 5
 RANDOM = np.random.default_rng(4)
@@ -74,7 +75,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
         own = (inside == judged) & ~first
         other = (inside != judged) & ~first
         scores = [
-            CacheScores(model[at], cache[None, :, at].astype(float), cache[0, at] > 0, lengths[:0])
+            CacheScores(model[at], cache[None, :, at].astype(float), cache[0, at] > 0)
             for at in (own, other)
         ]
         best = choose(scores[1], 0)
@@ -98,7 +99,7 @@ def test_rows_without_a_cache_are_the_models_own(tmp_path, monkeypatch):
         texts=("original",), renamed_windows=None,
         kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"}),
     )  # fmt: skip
-    rows = list(score_caches(model, tmp_path / "model.safetensors", corpus, section, 1))
+    rows = list(score_caches(Reading(model, corpus, section, 8, 1, tmp_path)))
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
     for d, name in enumerate(corpus.names):
         [own] = [

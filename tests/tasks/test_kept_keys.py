@@ -1,5 +1,8 @@
 """Keys and values of what is kept, against windows that hold everything."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from tiny import lively_model, tiny_corpus
@@ -8,7 +11,7 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.steps.kept_keys import KeptKeysParams
 from entity_transformers.tasks.kept_keys import make_cache, read_with, score_keys
 from entity_transformers.tasks.perplexity import score_corpus
-from entity_transformers.tasks.text_memory import NOTHING, keep_nothing
+from entity_transformers.tasks.text_memory import NOTHING, Reading, keep_nothing
 
 
 def test_with_everything_kept_scores_are_those_of_a_window_over_the_whole_text() -> None:
@@ -23,22 +26,30 @@ def test_with_everything_kept_scores_are_those_of_a_window_over_the_whole_text()
     assert least == held * 4 // (len(corpus.tokens) - 1)  # the context alone
 
 
-def test_rows_have_the_bytes_beyond_the_window(tmp_path, monkeypatch):
+def test_rows_have_the_bytes_beyond_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     model = lively_model("gpt2", window=64).eval()
     corpus = tiny_corpus(3, seed=5, split="test", shortest=40, longest=50)
     section = KeptKeysParams(
         splits=("test",), tokens=60, windows=(8,), context=4, budgets=(3, 9), parts="gold", sinks=2,
         texts=("original",),
         kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"},
-              {"policy": "heavy hitters"}, {"policy": "half lately attended"}),
+              {"policy": "heavy hitters"}, {"policy": "lately attended"}),
     )  # fmt: skip
-    rows = list(score_keys(model, corpus, section, 1, tmp_path))
+    kept: dict[Any, Any] = {}
+
+    def once(make: Callable[[], Any], *key: object) -> Any:
+        if key not in kept:
+            kept[key] = make()
+        return kept[key]
+
+    reading = Reading(model, corpus, section, 8, 1, once=once)
+    rows = list(score_keys(reading))
     held = {(r["policy"], r["budget"]): r["value"] for r in rows if r["measure"] == "bytes"}
     per_token = model.module.config.n_layer * 2 * model.width * 4
     assert held["recent", 3] == 3 * per_token
     assert held["recent", 9] == 9 * per_token
     assert 0 < held["mentions", 3] <= 3 * per_token
-    assert held["half lately attended", 9] == 9 * per_token
+    assert held["lately attended", 9] == 9 * per_token
     # a sum in float32 of each head and block, also of what the window holds: 4 tokens and 2 sinks
     numbers = 4 * model.module.config.n_layer * model.heads
     assert held["heavy hitters", 3] == 3 * per_token + (4 + 2 + 3) * numbers
@@ -55,4 +66,4 @@ def test_rows_have_the_bytes_beyond_the_window(tmp_path, monkeypatch):
         raise AssertionError("read again")
 
     monkeypatch.setattr("entity_transformers.tasks.kept_keys.read_with", refuse)
-    assert list(score_keys(model, corpus, section, 1, tmp_path)) == rows
+    assert list(score_keys(reading)) == rows

@@ -17,6 +17,7 @@ from entity_transformers.tasks.kept_pointer import (
     score_pointers,
     train_pointer,
 )
+from entity_transformers.tasks.text_memory import Reading
 
 N, W, D, WINDOW, STRIDE = 29, 6, 4, 6, 3
 RANDOM = np.random.default_rng(4)
@@ -75,7 +76,7 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
     model = lively_model("gpt2", window=16).eval()
     save_model(model.module, str(tmp_path / "model.safetensors"))
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
-    rows = list(score_pointers(model, tmp_path / "model.safetensors", corpus, SECTION, 1))
+    rows = list(score_pointers(Reading(model, corpus, SECTION, 8, 1, tmp_path)))
     losses = {
         (row["policy"], row.get("unit")): row["value"]
         for row in rows
@@ -90,7 +91,7 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
     other.tokens[other.document(first)] = other.tokens[other.document(first)][::-1]
     again = {
         row["unit"]: row["value"]
-        for row in score_pointers(model, tmp_path / "model.safetensors", other, SECTION, 1)
+        for row in score_pointers(Reading(model, other, SECTION, 8, 1, tmp_path))
         if row["measure"] == "nll" and row["part"] == "all" and row["policy"] == "recent"
     }
     for d, (name, fold) in enumerate(zip(corpus.names, fold_texts(corpus.names), strict=True)):

@@ -31,7 +31,7 @@ def pasts(draw: st.DrawFn) -> Past:
     tokens = generator.integers(0, 12, len(words))
     return Past(
         tokens, words, spans_of[words] if size else words, entities_of[words] if size else words,
-        generator.random(len(words)) < 0.3, generator.random(len(words)),
+        generator.random(len(words)),
     )  # fmt: skip
 
 
@@ -55,8 +55,6 @@ def plain(name: str, past: Past, budget: int) -> list[int]:
         return list(range(max(0, n - budget), n))
     if name == "mentions":
         chosen = sorted(place for places in ended(past).values() for place in places)
-    elif name == "nouns":
-        chosen = [place for place in range(n) if past.nouns[place]]
     elif name == "slots":
         chosen = [p for p in range(n) if past.tokens[p] not in past.tokens[p + 1 :]]
     elif name == "surprising":
@@ -102,7 +100,7 @@ def test_nothing_after_a_place_changes_what_is_kept_before_it(layer: str, upto: 
         assert policy(pasts[0], 9).tolist() == policy(pasts[1], 9).tolist()
 
 
-def test_random_spans_and_nouns_have_places_of_their_own() -> None:
+def test_random_spans_have_places_of_their_own() -> None:
     """Spans of a layer that is drawn are not those of the mentions."""
     text = tiny_corpus(2, seed=3, shortest=60, longest=61)
     nats = np.zeros(int(text.offsets[1]))

@@ -154,7 +154,7 @@ def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"policy": "nouns"}, "policy 'nouns', expected one of recent, names"),
+        ({"policy": "mentions"}, "policy 'mentions', expected one of recent, names"),
         ({"budget": 17}, "a window of 16 tokens and 17 kept ones, .* at most 32"),
         ({"count": 0}, "d#0: no words to read"),
     ],

@@ -18,11 +18,13 @@ from entity_transformers.study.params import STEPS, ParamsError, load, parse, re
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.policies import POLICIES
 from entity_transformers.tasks.text_memory import (
+    Reading,
     keep_nothing,
     name_parts,
     plan_memory,
     score_text_memory,
     score_texts,
+    score_windows,
 )
 
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
@@ -67,7 +69,7 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
         splits=("test",), windows=(8,), context=4, budgets=(6,), kept=kept, tokens=None,
         parts="gold", texts=("original",), batch_tokens=56,
     )  # fmt: skip
-    rows = list(score_texts(model, corpus, section, 1))
+    rows = list(score_texts(Reading(model, corpus, section, 8, 1)))
     parts = name_parts(give(corpus, "gold"), 8)
     assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
     by_part = {part: where.sum() for part, where in parts.items()}
@@ -120,9 +122,9 @@ def test_a_stopped_run_goes_on_with_the_next_window(tmp_path, monkeypatch) -> No
         def split(self, name: str) -> AlignedCorpus:
             return corpus
 
-    def score(read: Any, section: Any, _: Path) -> Any:
-        [window] = section.windows
-        asked.append((window, section.budgets))
+    def score(reading: Reading) -> Any:
+        window, read = reading.window, reading.corpus
+        asked.append((window, reading.section.budgets))
         if window == 12 and asked.count((12, (6,))) == 1:
             raise KeyboardInterrupt
         yield {"measure": "loss", "value": np.float64(window / 7), "count": np.int64(len(read))}
@@ -132,8 +134,8 @@ def test_a_stopped_run_goes_on_with_the_next_window(tmp_path, monkeypatch) -> No
             splits=("test",), windows=windows, context=4, budgets=(budget,), tokens=None,
             kept=({"policy": "recent"},), parts="gold", texts=("original",), batch_tokens=56,
         )  # fmt: skip
-        run = Stopped(load(ROOT / "params.yaml"), STEPS["text_memory"], "gpt2", 1)
-        return list(section.score(run, score))
+        params = load(ROOT / "params.yaml").model_copy(update={"text_memory": section})
+        return list(score_windows(Stopped(params, STEPS["text_memory"], "gpt2", 1), score))
 
     with pytest.raises(KeyboardInterrupt):
         rows((8, 12), 6)

@@ -23,6 +23,7 @@ from transformers import (
     OpenAIGPTDoubleHeadsModel,
 )
 
+from entity_transformers.artifacts import write_record
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.ledger import Ledger
@@ -31,7 +32,6 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Run, execute
-from entity_transformers.steps.transfer import Recipe, fit
 from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import ParamsError, read_values
 from entity_transformers.tasks.transfer import finetuned
@@ -49,6 +49,7 @@ from entity_transformers.tasks.transfer.finetuned import (
     train,
 )
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs, shorten
+from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.tasks.transfer.runs import finetune, judge_groups, pair_versions, score_gap
 
 WINDOW, PAPER = 24, ROOT / "params.yaml"
@@ -235,7 +236,7 @@ def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer)
     assert gpt2.keys() - bert.keys() == {"no-auxiliary"}
     assert gpt2["full"].auxiliary_weight == 0.5
     assert {recipe.auxiliary_weight for recipe in bert.values()} == {0}
-    assert fit(ULMFIT, params.model("bert")).text_epochs == 0
+    assert ULMFIT.fit(params.model("bert"), "polarity").text_epochs == 0
 
 
 def test_examples_may_be_given_by_task() -> None:
@@ -531,6 +532,8 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
     run.home("corpus").mkdir(parents=True)
     tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
     tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW).save(run.home("lm"))
+    for name in ("corpus", "lm"):
+        write_record(run.home(name), [])
     execute(Run(params, STEPS["examples"]))
     with caplog.at_level("INFO"):
         rows = list(finetune(run))

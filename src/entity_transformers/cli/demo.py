@@ -149,27 +149,21 @@ def render(
         if abs(change) < least:
             unlisted.append(change)
             continue
-        yield (
-            by_entity(f"{word.text:{width}} {word.entity or '':>2}", word.entity)
-            + "".join(f"{nats:9.2f}" for nats in word.nats)
-            + paint_change(f"{change:+9.2f}", change)
-            + f"   {word.expected[0]!r:16}  {word.expected[1]!r}"
-        )
+        named = by_entity(f"{word.text:{width}} {word.entity or '':>2}", word.entity)
+        nats = "".join(f"{one:9.2f}" for one in word.nats) + paint_change(f"{change:+9.2f}", change)
+        yield f"{named}{nats}   {word.expected[0]!r:16}  {word.expected[1]!r}"
     if unlisted:
         yield (
             f"({len(unlisted)} words that change by less than {least} nats, {sum(unlisted):+.2f}"
             " together)"
         )
     yield ""
-    inside = source.entity_ids > 0
-    for what, chosen in (("all", source.words >= 0), ("names", inside)):
+    for what, chosen in (("all", source.words >= 0), ("names", source.entity_ids > 0)):
         if not chosen.any():
             continue
         means = {name: float(way.losses[chosen].mean()) for name, way in ways.items()}
         change = round(means[memory] - means[without], 3)
         listed = ", ".join(f"{mean:.3f} {name}" for name, mean in means.items())
         verdict = f"{memory}: {change:+.3f}, {'harms' if change > 0 else 'helps'}"
-        yield (
-            f"nats per token, {what} ({chosen.sum()}): {listed}"
-            + paint_change(f" ({verdict if change else 'no difference'})", change)
-        )
+        verdict = paint_change(f" ({verdict if change else 'no difference'})", change)
+        yield f"nats per token, {what} ({chosen.sum()}): {listed}{verdict}"

@@ -106,8 +106,7 @@ def _save_vectors(entry: ModelEntry, folder: Path, output: Path) -> dict[str, An
     vectors = entry.kind.module().load(folder)
     vectors.save(output, entry.kind.name)
     write_text(output / "vectors.txt", vectors.render())
-    training: dict[str, Any] = entry.lm.model_dump(exclude={"width", "shortest", "longest"})
-    return training
+    return dict(entry.lm.model_dump(exclude={"width", "shortest", "longest"}))
 
 
 def _read_scores(run: Run) -> Scores:
@@ -157,10 +156,9 @@ def save_tokenizer(
     """Write the files of a transformers tokenizer, with ``more`` special tokens and remarks;
     ``longest``: tokens that the model can read at once, None: any number.
     """
+    ends = {"bos_token": END, "eos_token": END}
     limit = {} if longest is None else {"model_max_length": longest}
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END, **limit, **more
-    )
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **ends, **limit, **more)
     made.save_pretrained(folder)
     return made
 
@@ -170,8 +168,7 @@ def _find_licence(params: Params) -> str:
     reader = find_reader(params.corpus.format)
     if reader.provide is not None:
         return "made by a grammar, they hold nothing of anybody's"
-    if params.corpus.path is None:
-        for dataset in reader.data:
-            if dataset.source is not None:
-                return dataset.source.licence
+    for dataset in reader.data if params.corpus.path is None else ():
+        if dataset.source is not None:
+            return dataset.source.licence
     return "their licence is not known here, name it before you share them"

@@ -15,7 +15,6 @@ from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document, join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.encode.document import DocumentReader
-from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.remember import KEPT, TextMemory, Way, keep_nothing
 
 log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ def remember(
     """Read a text in a small window with a memory of the names that have left it: who is known,
     what is kept in how many bytes, what that is worth, and a text that goes on.
     """
-    document, finder = _read(book, tokens), make_resolver(resolver)
+    document = _read(book, tokens)
     name, reader = open_model(model, SAMPLE, seed)
     longest = reader.model.context
     if longest is not None and longest < window + kept:
@@ -54,7 +53,7 @@ def remember(
             " give smaller ones with --window and --kept"
         )
     reader.window, reader.stride = window, -(-window // 2)
-    memory = TextMemory(reader, cut(reader, document, tokens), finder, policy=policy, budget=kept)
+    memory = TextMemory(reader, cut(reader, document, tokens), resolver, policy=policy, budget=kept)
     ways = {
         f"beside {policy}": memory.keep,
         "beside as many recent tokens": memory.keep_recent,
@@ -78,9 +77,8 @@ def remember(
     kept_now = memory.kept
     print(f"\nkept: {len(kept_now)} tokens, {kept_now.nbytes} bytes:{reader.decode(kept_now)}")
     if write:
-        how: dict[str, Any] = (
-            {"temperature": temperature, **SAMPLING} if temperature else {"do_sample": False}
-        )
+        sampling = {"temperature": temperature, **SAMPLING}
+        how: dict[str, Any] = sampling if temperature else {"do_sample": False}
         for each, remembers in (("with what is kept", True), ("window alone", False)):
             end = reader.decode(memory.past.tokens[-LATEST:])
             print(f"\n{each}: ...{end} |", end="", flush=True)
@@ -124,8 +122,7 @@ def cut(reader: DocumentReader, document: Document, tokens: int) -> Document:
 
 def _read(path: Path, words: int) -> Document:
     """At most so many words of the first document; of a running text, of the whole book."""
-    name, _ = detect_format(path)
-    document = next(iter(join_parts(read_corpus(name, path))), None)
+    document = next(iter(join_parts(read_corpus(detect_format(path)[0], path))), None)
     if document is None:
         raise CorpusError(f"{path}: no document in it")
     plain = replace(document, mentions=(), tags=None, named_entities=None)

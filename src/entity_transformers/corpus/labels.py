@@ -160,17 +160,12 @@ def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
     return shifted
 
 
-def find_nouns(corpus: AlignedCorpus) -> np.ndarray | None:
-    """Which tokens are of a noun, bool [N]; None where the corpus has no parts of speech."""
-    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
-    return np.isin(corpus.tags, tags) & (corpus.words >= 0) if tags else None
-
-
 def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
     """Labels of every noun by spelling, int32 [N]; ValueError without parts of speech."""
-    nouns = find_nouns(corpus)
-    if nouns is None:
+    tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
+    if not tags:
         raise ValueError(f"split {corpus.split!r} has no parts of speech, so no labels 'nouns'")
+    nouns = np.isin(corpus.tags, tags) & (corpus.words >= 0)
     return name_by_spelling(corpus, np.where(nouns, corpus.words, -1))
 
 

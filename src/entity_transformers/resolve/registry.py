@@ -120,21 +120,9 @@ def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = Fal
 
 def check_causal(labels: str, resolver: str) -> None:
     """ValueError where ``labels`` are of a resolver that reads on before it decides."""
-    causal = _list_causal()
+    causal = [name for name in REGISTRY if name.endswith("-causal")]
     if resolver in REGISTRY and resolver not in causal:
         raise ValueError(
             f"{labels!r}: {resolver} reads on before it decides, so that its labels tell what"
             f" comes: expected {', '.join(causal)} or gold chains"
         )
-
-
-def follow_from_text(labels: str) -> bool:
-    """Does the text before each token settle the ``labels`` up to it? Those of a causal resolver
-    do, once they lag: no person has read on, and nothing tells of a mention that has not ended.
-    """
-    change, base = split_layer(labels)
-    return change == "lagged" and base.removeprefix(RESOLVER) in _list_causal()
-
-
-def _list_causal() -> list[str]:
-    return [name for name in REGISTRY if name.endswith("-causal")]

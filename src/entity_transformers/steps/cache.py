@@ -33,15 +33,14 @@ def cache(run: Run) -> Rows:
     import numpy as np
 
     from entity_transformers.corpus.labels import give
-    from entity_transformers.tasks.cache import choose_all, read_scores, score_sizes
+    from entity_transformers.tasks.cache import score_sizes
     from entity_transformers.tasks.perplexity import sum_documents
 
     section = run.section
     how = {"sizes": section.sizes, **run.params.reading(run.entry)}
     chosen, judged = (give(run.split(name), "none") for name in (section.choose, section.report))
-    choices = choose_all(read_scores(run.trained, chosen, **how))
-    scores = read_scores(run.trained, judged, **how)
-    found = list(score_sizes(scores, choices, section.sizes))
+    lengths = np.diff(judged.offsets) - 1
+    found = score_sizes(run.trained, chosen, judged, **how)
     for one in found:
         about = {"split": section.report, "size": one.size}
         loss = float(one.nats.mean())
@@ -50,7 +49,7 @@ def cache(run: Run) -> Rows:
             yield {"measure": "theta", "value": one.theta, **about}
         yield {"measure": "weight", "value": one.weight, **about}
     for one in found:
-        totals = sum_documents(one.nats, np.cumsum([0, *scores.lengths])).tolist()
-        for name, tokens, total in zip(judged.names, scores.lengths.tolist(), totals, strict=True):
+        totals = sum_documents(one.nats, np.cumsum([0, *lengths])).tolist()
+        for name, tokens, total in zip(judged.names, lengths.tolist(), totals, strict=True):
             about = {"split": section.report, "unit": name, "size": one.size}
             yield {"measure": "nll", "value": total, "count": tokens, **about}

@@ -39,12 +39,13 @@ class ChoicesParams(Section):
 
 def tables() -> tuple[Any, ...]:
     """Tasks and groups within them, and what it changes to tell the chains."""
+    from entity_transformers.report import pivot as p
     from entity_transformers.report.intervals import compare
-    from entity_transformers.report.pivot import Axis, Measure, Pivot, found, models, side, values
+    from entity_transformers.report.pivot import Measure, Pivot, found
 
     def less(heading: str, measure: str, **other: str) -> Measure:
         def cell(results: Any, place: Any) -> Any:
-            sides = side(place), side(place, **other)
+            sides = p.side(place), p.side(place, **other)
             there = sides[0] != sides[1] and other.keys() <= place.keys()
             return compare(results, *sides, measure) if there else None
 
@@ -61,16 +62,13 @@ def tables() -> tuple[Any, ...]:
         for group in ({}, *{"gap": genders, "winobias": versions}.get(place["task"], ())):
             yield (" ".join(group.values()),), group
 
-    told = values("told", {name: name for name in ("nothing", "chains", "others")}, "Told")
+    told = p.values("told", {name: name for name in ("nothing", "chains", "others")}, "Told")
     right = Measure("Examples", shows="count"), Measure("Right", "", 1, True, "interval")
     where = {"split": "test", "measure": "accuracy"}
-    grouped = found("task", "Task"), Axis(("Group",), groups), found("scoring", "Scored"), models()
+    grouped = found("task", "Task"), p.Axis(("Group",), groups), found("scoring", "Scored")
 
     def pivot(name: str, title: str, *columns: Measure, **more: Any) -> Pivot:
-        def keep(results: Any, place: Any) -> bool:
-            return results.has(*side(place))
-
-        return Pivot(name, title, "choices", columns=(*right, *columns), keep=keep, **more)
+        return Pivot(name, title, "choices", columns=(*right, *columns), keep=p.is_scored, **more)
 
     return (
         pivot(
@@ -79,7 +77,7 @@ def tables() -> tuple[Any, ...]:
             less("less anti", "correct", version="anti"),
             Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
             where=where,
-            rows=grouped,
+            rows=(*grouped, p.models()),
             measures="Which of two candidates a pronoun stands for, by the likelier text.",
             note=(
                 "Of test, as lm-evaluation-harness scores it; chance is 50 %. Partial: the"
@@ -98,7 +96,7 @@ def tables() -> tuple[Any, ...]:
             less("Nats less nothing", "margin", told="nothing"),
             less("Nats less others", "margin", told="others"),
             where={**where, "scoring": "partial"},
-            rows=(found("task", "Task"), told, models()),
+            rows=(found("task", "Task"), told, p.models()),
             measures="Does it help to be told who is who in the text before the pronoun?",
             note=(
                 "Of the examples that have something to tell. Chains: behind each later mention"

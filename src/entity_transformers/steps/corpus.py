@@ -91,8 +91,8 @@ def _count(split: str, counts: dict[str, Any]) -> Rows:
     for name, count in counts.items():
         if name == "lost":
             for nesting, losses in count.items():
+                about = {"split": split, "nesting": nesting}
                 for lost, number in losses.items():
-                    about = {"split": split, "nesting": nesting}
                     yield {"measure": f"lost_{lost}", "value": number, **about}
         elif name in parts:
             measure, column = parts[name]

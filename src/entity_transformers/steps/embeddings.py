@@ -100,13 +100,11 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
         context = run.entry.lm.ner_context or context
     if layers > 1:
         encoder = LayerEncoder(reader, layers)
+    about = {"context": context, "tokens": PART, **how}
 
     def with_layers(filled: Any) -> Any:
-        for part in embed_splits(
-            encoder, filled, run.tokenizer, context=context, tokens=PART, **how
-        ):
-            split = encoder.split_layers(part["vectors"]) if "vectors" in part else {}
-            yield part | split
+        for part in embed_splits(encoder, filled, run.tokenizer, **about):
+            yield part | (encoder.split_layers(part["vectors"]) if "vectors" in part else {})
 
     return with_layers, lambda texts, aligned: embed_mentions(
         reader, texts, aligned, run.tokenizer, groups, **how

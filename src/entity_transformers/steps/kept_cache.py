@@ -23,9 +23,7 @@ class KeptCacheParams(MemoryParams):
             yield f"renamed_windows {unknown}: expected some of windows {list(self.windows)}"
 
     def list_windows(self, text: str) -> tuple[int, ...]:
-        if text == "original" or self.renamed_windows is None:
-            return self.windows
-        return self.renamed_windows
+        return self.windows if text == "original" else self.renamed_windows or self.windows
 
 
 @step(
@@ -40,11 +38,7 @@ def kept_cache(run: Run) -> Rows:
     """The loss of the texts and the nats of each, without a cache and with each, over all tokens
     and by kind of token; the bytes that each holds, and those of a window's keys and values.
     """
-    from entity_transformers.models.folders import list_weights
     from entity_transformers.tasks.kept_cache import score_caches
+    from entity_transformers.tasks.text_memory import score_windows
 
-    [weights] = [one for one in list_weights(run.home("lm")) if one.suffix == ".safetensors"]
-    seed = run.seed or 0
-    yield from run.section.score(
-        run, lambda text, section, _: score_caches(run.trained, weights, text, section, seed)
-    )
+    yield from score_windows(run, score_caches)

@@ -16,10 +16,8 @@ from entity_transformers.steps.text_memory import KeptParams, MemoryParams, Poli
 class KeptOrAttendedParams(KeptParams):
     """What is kept: by the text, or by the attention that it got."""
 
-    policy: Literal[  # type: ignore[assignment]  # all of the others, and more
-        PolicyName, "heavy hitters", "lately attended", "half heavy hitters",
-        "half lately attended",
-    ]  # fmt: skip
+    # all of the others, and more
+    policy: Literal[PolicyName, "heavy hitters", "lately attended"]  # type: ignore[assignment]
     """which of the earlier tokens"""
 
 
@@ -49,8 +47,6 @@ def kept_keys(run: Run) -> Rows:
     and by kind of token; the bytes that each holds.
     """
     from entity_transformers.tasks.kept_keys import score_keys
+    from entity_transformers.tasks.text_memory import score_windows
 
-    seed = run.seed or 0
-    yield from run.section.score(
-        run, lambda text, section, folder: score_keys(run.trained, text, section, seed, folder)
-    )
+    yield from score_windows(run, score_keys)

@@ -35,11 +35,7 @@ def kept_pointer(run: Run) -> Rows:
     """The loss of the texts and the nats of each, without a memory and with each, over all tokens
     and by kind of token; the bytes that each holds.
     """
-    from entity_transformers.models.folders import list_weights
     from entity_transformers.tasks.kept_pointer import score_pointers
+    from entity_transformers.tasks.text_memory import score_windows
 
-    [weights] = [one for one in list_weights(run.home("lm")) if one.suffix == ".safetensors"]
-    seed = run.seed or 0
-    yield from run.section.score(
-        run, lambda text, section, _: score_pointers(run.trained, weights, text, section, seed)
-    )
+    yield from score_windows(run, score_pointers)

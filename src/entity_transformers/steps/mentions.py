@@ -49,9 +49,8 @@ def mentions(run: Run) -> Rows:
     """
     from entity_transformers.tasks.mentions import score_readings
 
-    section = run.section
-    if not run.trained.can("entities") or run.entry.labels == "none":
-        yield from score_readings(run, [("none", section.caches, None)])
-    else:
-        layers = [("none", (), None), (run.entry.labels, section.caches, None)]
-        yield from score_readings(run, layers)
+    caches, own = run.section.caches, run.entry.labels
+    layers = [("none", caches, None)]
+    if run.trained.can("entities") and own != "none":
+        layers = [("none", (), None), (own, caches, None)]
+    yield from score_readings(run, layers)

@@ -78,13 +78,9 @@ def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: tuple[int, ...]) 
     """
     import numpy as np
 
-    from entity_transformers.tasks.perplexity import sum_parts
+    from entity_transformers.tasks.perplexity import split_bounds, sum_parts
 
     documents = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
     # how many tokens of its document stand before each; -1 at <|endoftext|>, not predicted
     places = np.arange(len(corpus.tokens)) - corpus.offsets[documents] - 1
-    parts = {
-        f"{low}-{high - 1}" if high else f"{low}+": (places >= low) & (places < (high or np.inf))
-        for low, high in zip(bounds, (*bounds[1:], None), strict=True)
-    }
-    yield from sum_parts(corpus, nll, parts, {}, "place")
+    yield from sum_parts(corpus, nll, split_bounds(places, bounds), {}, "place")

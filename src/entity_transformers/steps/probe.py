@@ -42,14 +42,12 @@ def probe(run: Run) -> Rows:
     from entity_transformers.tasks import probe as task
 
     section, window = run.section, run.entry.lm.window
-    how = {"window": window, "batch": section.batch}
-    splits = (section.choose, section.report)
-    gold = [run.tokens(split) for split in splits]
-    one, other = (
-        task.ask(run.documents(split), text, section.groups, window=window)
-        for split, text in zip(splits, gold, strict=True)
-    )
-    given = [give(text, run.entry.labels, run.seed) for text in gold]
+    how, given, asked = {"window": window, "batch": section.batch}, [], []
+    for split in (section.choose, section.report):
+        gold = run.tokens(split)
+        asked.append(task.ask(run.documents(split), gold, section.groups, window=window))
+        given.append(give(gold, run.entry.labels, run.seed))
+    one, other = asked
     first = task.score_heads(run.trained, given[0], one, **how)
     profiles = {key: scores.profile for key, scores in first.items()}
     second = task.score_heads(run.trained, given[1], other, **how, profiles=profiles)

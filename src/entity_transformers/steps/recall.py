@@ -80,12 +80,7 @@ def recall(run: Run) -> Rows:
     from pathlib import Path
 
     from entity_transformers import runtime
-    from entity_transformers.tasks.recall import (
-        make_task,
-        resolve_entry,
-        score_training,
-        start_training,
-    )
+    from entity_transformers.tasks import recall as tasks
     from entity_transformers.train.checkpoint import CheckpointStore
     from entity_transformers.train.loop import TrainingError, TrainingStopped
 
@@ -93,28 +88,25 @@ def recall(run: Run) -> Rows:
     section, started = run.section, time.time()
     device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
     with tempfile.TemporaryDirectory() as folder:
-        entry = resolve_entry(section, run.model, run.params.kinds)
+        entry = tasks.resolve_entry(section, run.model, run.params.kinds)
         store = CheckpointStore(Path(folder), 1)
-        training = start_training(section, entry, run.seed, store, device)
+        training = tasks.start_training(section, entry, run.seed, store, device)
         try:
             training.run()
         except TrainingStopped:
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise ValueError(f"{run.model}, seed {run.seed}: {error}") from None
-    task = make_task(section)
+    task = tasks.make_task(section)
     yield {"measure": "chance", "value": 1 / task.values}
     yield {"measure": "documents", "value": section.documents}
     yield {"measure": "steps", "value": training.params.steps}
     yield {"measure": "loss", "value": training.progress.train_loss, "split": "train"}
     for name in ("entities", "windows", "values", "names", "window", "vocabulary"):
         yield {"measure": name, "value": getattr(task, name)}
-    yield from score_training(training, section)
-    machine = {"device": str(device), "threads": run.params.run.threads}
-    seconds = {
-        "seconds_per_step": training.progress.median_step_seconds,
-        "windows_per_step": training.windows_per_step,
-        "seconds_total": time.time() - started,
-    }
-    for name, value in seconds.items():
-        yield {"measure": name, "value": value, **machine}
+    yield from tasks.score_training(training, section)
+    on = {"device": str(device), "threads": run.params.run.threads}
+    pace = training.progress.median_step_seconds
+    yield {"measure": "seconds_per_step", "value": pace, **on}
+    yield {"measure": "windows_per_step", "value": training.windows_per_step, **on}
+    yield {"measure": "seconds_total", "value": time.time() - started, **on}

@@ -69,6 +69,6 @@ def setlm(run: Run) -> Rows:
         "accuracy": (chosen, named),
     }
     for name, (part, whole) in shares.items():
-        value = part / whole if whole else None
-        yield {"measure": name, "value": value, "count": whole, "split": run.section.report}
+        about = {"count": whole, "split": run.section.report}
+        yield {"measure": name, "value": part / whole if whole else None, **about}
     yield from splits.describe_rates()

@@ -4,22 +4,16 @@ by some policy, are put before each window. Nothing is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from entity_transformers.artifacts import RECORD, read_json, write_json
-from entity_transformers.provenance import digest, file_digest
-from entity_transformers.step import MODEL, TOKENS, Row, Rows, Run, step
+from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size, Splits
 
-if TYPE_CHECKING:
-    from entity_transformers.corpus.alignment import AlignedCorpus
-
 PolicyName = Literal[
-    "recent", "mentions", "entities", "surprising", "rare", "nouns", "slots", "half mentions",
+    "recent", "mentions", "entities", "surprising", "rare", "slots", "half mentions",
     "half entities",
 ]  # fmt: skip
 
@@ -56,7 +50,6 @@ class MemoryParams(Section):
     """renamed: with other names in the mentions of ``parts``, which nobody has read before"""
 
     def problems(self) -> Iterator[str]:
-        yield from super().problems()
         if self.context >= min(self.windows):
             yield (
                 f"context {self.context} leaves no new token in a window of {min(self.windows)}:"
@@ -66,45 +59,6 @@ class MemoryParams(Section):
     def list_windows(self, text: str) -> tuple[int, ...]:
         """The windows in which the original or the renamed text is read."""
         return self.windows
-
-    def score(self, run: Run, score: Callable[[AlignedCorpus, Any, Path], Iterable[Row]]) -> Rows:
-        """The rows of each text and window, by the values for them and a folder for what is done of
-        them. A stopped run goes on with the first window that is not done. ValueError where the
-        model reads no such windows.
-        """
-        from entity_transformers.corpus.tokens import join_splits, take_middle
-        from entity_transformers.tasks.renaming import rename
-
-        context = run.trained.context
-        if context is not None and self.longest > context:
-            raise ValueError(
-                f"{run.step.name}: {self.longest} tokens are read at once, but {run.model} reads at"
-                f" most {context}"
-            )
-        corpus = join_splits([run.split(split) for split in self.splits])
-        if self.tokens is not None:
-            corpus = take_middle(corpus, self.tokens, edge=1000)
-        for text in self.texts:
-            read = corpus
-            if text == "renamed":
-                read = rename(corpus, self.parts, run.tokenizer, run.seed or 0)
-            for window in self.list_windows(text):
-                folder = run.work / self._name_rows(run, text, window)
-                done = folder.with_suffix(".json")
-                if not done.is_file():
-                    own = self.model_copy(update={"windows": (window,)})
-                    write_json(done, {"rows": list(score(read, own, folder))})
-                for row in read_json(done)["rows"]:
-                    yield {**row, "text": text}
-
-    def _name_rows(self, run: Run, text: str, window: int) -> str:
-        """A digest of the code, the values, and the records of what is read."""
-        from entity_transformers.study.plan import Plan
-
-        own = self.model_dump_json(exclude={"texts", "windows", "renamed_windows"})
-        code = Plan(run.params).describe(run.step, run.model, values=False)
-        read = (file_digest(run.home(name) / RECORD) for name in run.step.reads)
-        return digest(code, own, run.model, str(run.seed), text, str(window), *read)
 
     @property
     def longest(self) -> int:
@@ -135,9 +89,6 @@ def text_memory(run: Run) -> Rows:
     """The loss of the texts and the nats of each, without a memory and with each, over all tokens
     and by kind of token.
     """
-    from entity_transformers.tasks.text_memory import score_texts
+    from entity_transformers.tasks.text_memory import score_texts, score_windows
 
-    seed = run.seed or 0
-    yield from run.section.score(
-        run, lambda text, section, folder: score_texts(run.trained, text, section, seed, folder)
-    )
+    yield from score_windows(run, score_texts)

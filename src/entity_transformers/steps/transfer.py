@@ -3,79 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import Field
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.kinds.params import Count
 from entity_transformers.resolve.registry import REGISTRY, check_causal
 from entity_transformers.step import MODEL, Rows, Run, step
 from entity_transformers.steps.examples import Tasks
-from entity_transformers.study.sections import (
-    Ascending,
-    Fraction,
-    Integer,
-    NonNegative,
-    Number,
-    Positive,
-    Rate,
-    Section,
-    Size,
-    one_of,
-)
+from entity_transformers.study.sections import Ascending, Integer, Positive, one_of
+from entity_transformers.tasks.transfer.recipe import Recipe
 
-
-def _check_causal(resolver: str) -> str:
-    check_causal(resolver, resolver)
-    return resolver
-
-
-class Recipe(Section):
-    """How a model is fine-tuned."""
-
-    pretrained: StrictBool
-    """false: from random weights, as an ablation"""
-    layers: Annotated[Integer | None, Field(ge=0)]
-    """first layers that are transferred, the rest random; null: all"""
-    entities: Literal["on", "off", "shuffled"]
-    """chains that a model which reads entities is given; a variant with on or shuffled has no row
-    of another model"""
-    auxiliary_weight: NonNegative
-    """of the language model's loss (lambda); 0: without it"""
-    learning_rate: Positive
-    """the highest"""
-    warmup: Annotated[Fraction, Field(lt=1)]
-    """of the steps: up to the highest rate; then to 0 in a line"""
-    batch: Size
-    """examples of a step"""
-    examples: Size | dict[str, Size] | None
-    """of train, evenly spaced where there are more; null: all; where it is a table, of each task
-    that it names, and all of others"""
-    epochs: Size
-    """passes over train"""
-    dropout: Rate
-    """before the classifier"""
-    weight_decay: NonNegative
-    """AdamW's, on matrices only"""
-    clip_norm: NonNegative
-    """largest gradient norm; 0: no clipping"""
-    text_epochs: Count
-    """passes over the texts of train before the task, in which the language model alone learns"""
-    rate_divisor: Annotated[Number, Field(ge=1)]
-    """a layer's rate is that of the layer above divided by it; 1: one rate for all"""
-    schedule: Literal["linear", "slanted"]
-    """linear: GPT-1's; slanted: ULMFiT's, which rises from 1/32 of the highest rate and returns"""
-    unfreezing: StrictBool
-    """true: only the head learns in the first epoch, and one layer more in each that follows"""
-    pooling: Literal["last", "concat"]
-    """what the head reads: the last state, or beside it the maximum and the mean of all states"""
-
-    def on(self, task: str) -> Recipe:
-        """The recipe with as many examples as it has of this task."""
-        if not isinstance(self.examples, dict):
-            return self
-        return self.model_copy(update={"examples": self.examples.get(task)})
+CHOSEN = ("models", "tasks")
+"""What a variant has beside the values of a recipe."""
 
 
 class TransferParams(Recipe):
@@ -92,7 +32,7 @@ class TransferParams(Recipe):
     lowest loss on dev is taken. A variant with a rate of its own tries none"""
     rate_task: str
     """of tasks, the one they are tried on"""
-    resolver: Annotated[str, one_of(REGISTRY), AfterValidator(_check_causal)]
+    resolver: Annotated[str, one_of(REGISTRY)]
     """built-in and causal; whose chains models that read entities are given"""
     variants: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """trainings by name: what differs from the values here, and under models and tasks, where it is
@@ -101,6 +41,7 @@ class TransferParams(Recipe):
     def problems(self) -> Iterator[str]:
         from entity_transformers.corpus.tasks import find_task
 
+        check_causal(self.resolver, self.resolver)
         for name in self.tasks:
             if "train" not in find_task(name).splits:
                 yield f"tasks: {name!r} has no labels to train on"
@@ -111,26 +52,26 @@ class TransferParams(Recipe):
                 yield f"also_score: {name!r} asks for no pronoun"
         for name in self.variants:
             given = self.recipe(name).examples
-            by_task = given if isinstance(given, dict) else {}
-            for unknown in sorted(by_task.keys() - set(self.tasks)):
-                yield f"examples: {unknown!r}, expected one of {', '.join(self.tasks)}"
+            for task in given if isinstance(given, dict) else ():
+                if task not in self.tasks:
+                    yield f"examples: {task!r}, expected one of {', '.join(self.tasks)}"
 
     @property
     def named(self) -> tuple[str, ...]:
         """The tasks whose examples are read."""
         return (*self.tasks, *self.also_score)
 
-    def recipe(self, variant: str) -> Recipe:
-        """The values of one variant; ValueError for one that is unknown or out of range."""
+    def recipe(self, variant: str = "") -> Recipe:
+        """The values of one variant, or of all that say nothing else; ValueError for a value that
+        is unknown or out of range.
+        """
         own = {name: getattr(self, name) for name in Recipe.model_fields}
-        about = ("models", "tasks")
-        given = {key: value for key, value in self.variants[variant].items() if key not in about}
-        if unknown := given.keys() - own.keys():
-            raise ValueError(
-                f"variants.{variant}.{sorted(unknown)[0]}: no such key, expected one of"
-                f" {', '.join((*own, *about))}"
-            )
-        return Recipe.model_validate(own | given)
+        for key, value in self.variants[variant].items() if variant else ():
+            if key not in own and key not in CHOSEN:
+                known = ", ".join((*own, *CHOSEN))
+                raise ValueError(f"variants.{variant}.{key}: no such key, expected one of {known}")
+            own[key] = value
+        return Recipe.model_validate({key: own[key] for key in Recipe.model_fields})
 
     def list_variants(self, entry: ModelEntry, task: str) -> dict[str, Recipe]:
         """The trainings of one model on a task, by name: none that differs in what its kind has
@@ -138,9 +79,9 @@ class TransferParams(Recipe):
         """
         # A pointer copies at the output: the states that a task's head reads know no entities.
         reads_entities = entry.can({"entities"}) and entry.kind.name != "gpt2-pointer"
-        recipes = {name: self.recipe(name).on(task) for name in self.variants}
+        recipes = {name: self.recipe(name).fit(entry, task) for name in self.variants}
         return {
-            name: fit(recipe, entry)
+            name: recipe
             for name, recipe in recipes.items()
             if entry.name in self.variants[name].get("models", [entry.name])
             and task in self.variants[name].get("tasks", [task])
@@ -158,19 +99,13 @@ class TransferParams(Recipe):
                 " its own: set it to null"
             )
         for name, variant in self.variants.items():
-            for key, possible in (("models", known), ("tasks", self.tasks)):
+            for key, possible in zip(CHOSEN, (known, self.tasks), strict=True):
                 named = variant.get(key, [])
                 if not isinstance(named, list) or set(named) - set(possible):
                     raise ValueError(
                         f"transfer.variants.{name}.{key}: {named!r}, expected a list of"
                         f" {', '.join(possible)}"
                     )
-
-
-def fit(recipe: Recipe, entry: ModelEntry) -> Recipe:
-    """The recipe without losses of words where the kind predicts no next token."""
-    none = {"auxiliary_weight": 0.0, "text_epochs": 0}
-    return recipe if entry.can({"causal"}) else recipe.model_copy(update=none)
 
 
 @step(

@@ -13,8 +13,9 @@ still empty p is p_LM. Dimensions: T tokens of a document, W width, S sizes, A t
 tokens of the split.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,13 +37,11 @@ class CacheScores:
     model   float64 [N]        p_LM of each predicted token
     cache   float64 [S, A, N]  p_cache of it, by size and theta
     filled  bool [N]           does the cache hold anything yet?
-    lengths int64 [D]          predicted tokens of each document; N in all
     """
 
     model: np.ndarray
     cache: np.ndarray
     filled: np.ndarray
-    lengths: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def read_scores(
         plain[own] = np.exp(-nats[1:].astype(np.float64))
         cache[..., own] = recall_targets(states[:-1], text.tokens[1:], sizes)
         filled[own][:1] = False
-    return CacheScores(plain, cache, filled, lengths)
+    return CacheScores(plain, cache, filled)
 
 
 def recall_targets(
@@ -137,11 +136,6 @@ def choose(scores: CacheScores, size: int) -> Choice:
     return best
 
 
-def choose_all(scores: CacheScores) -> list[Choice]:
-    """The choice for each size."""
-    return [choose(scores, size) for size in range(len(scores.cache))]
-
-
 def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
     """The lambda that gives the tokens, of p_LM and p_cache [n], the highest likelihood, to 1e-7; 0
     for none. The likelihood is concave in it, so its slope is bisected.
@@ -156,9 +150,17 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
 
 
 def score_sizes(
-    scores: CacheScores, choices: Sequence[Choice], sizes: Sequence[int]
-) -> Iterator[Cached]:
-    """Without a cache, then with one of each size, of the theta and lambda chosen for it."""
-    yield Cached(0, None, 0.0, -np.log(scores.model))
-    for s, (size, best) in enumerate(zip(sizes, choices, strict=True)):
-        yield Cached(size, THETAS[best.theta], best.weight, mix(scores, s, best.theta, best.weight))
+    model: LanguageModel, chosen: AlignedCorpus, judged: AlignedCorpus, **how: Any
+) -> list[Cached]:
+    """The split ``judged`` without a cache, then with one of each size, of the theta and lambda
+    that are best on ``chosen``; ``how`` as of `read_scores`.
+    """
+    tuned = read_scores(model, chosen, **how) if how["sizes"] else None
+    scores = read_scores(model, judged, **how)
+    found = [Cached(0, None, 0.0, -np.log(scores.model))]
+    for s, size in enumerate(how["sizes"]):
+        assert tuned is not None
+        best = choose(tuned, s)
+        nats = mix(scores, s, best.theta, best.weight)
+        found.append(Cached(size, THETAS[best.theta], best.weight, nats))
+    return found

@@ -20,19 +20,16 @@ from dataclasses import replace
 import numpy as np
 from tokenizers import Tokenizer
 
-from entity_transformers.artifacts import RECORD, read_json, write_json
 from entity_transformers.corpus.alignment import spelled_out
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.splitting import split_annotated
 from entity_transformers.corpus.tasks import Example
-from entity_transformers.corpus.tasks.example import load_examples, thin_out
+from entity_transformers.corpus.tasks.example import group_examples, load_examples, thin_out
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive
 from entity_transformers.harness.scoring import Pair, score_pairs
-from entity_transformers.provenance import digest, file_digest
 from entity_transformers.resolve.base import resolve
 from entity_transformers.resolve.names import Names
 from entity_transformers.step import Rows, Run
-from entity_transformers.study.plan import Plan
 
 PARTIAL, REFERS = "partial", "refers"
 GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -45,7 +42,7 @@ _POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def decide(run: Run) -> Rows:
-    """What step choices does; scores that were found before are read from ``run.work``."""
+    """What step choices does."""
     section = run.section
     loaded = load_examples(run.home("examples") / "examples.jsonl", section.tasks)
     for task, every in loaded.items():
@@ -64,17 +61,15 @@ def decide(run: Run) -> Rows:
 
 
 def _score(run: Run, examples: Sequence[Example], scoring: str) -> np.ndarray:
-    """The log-probabilities of both options of examples [N, 2], kept in a file of ``work``."""
+    """The log-probabilities of both options of examples [N, 2]."""
     texts = [text for example in examples for text in ask(example, scoring)]
     unique = list(dict.fromkeys(texts))  # with its candidate, WinoBias has each sentence twice
-    code = Plan(run.params).describe(run.step, run.model, values=False)
-    key = digest(code, file_digest(run.home("lm") / RECORD), run.model, repr(unique))
-    done = run.work / f"{key}.json"
-    if not done.is_file():
+
+    def score() -> list[float]:
         how = {"window": run.entry.lm.window, "batch": run.section.batch}
-        scores = score_pairs(run.trained, encode(unique, run.tokenizer), **how)
-        write_json(done, {"nats": [nats for nats, _ in scores]})
-    found = dict(zip(unique, read_json(done)["nats"], strict=True))
+        return [nats for nats, _ in score_pairs(run.trained, encode(unique, run.tokenizer), **how)]
+
+    found = dict(zip(unique, run.once(score, unique), strict=True))
     return np.array([found[text] for text in texts]).reshape(-1, 2)
 
 
@@ -165,11 +160,7 @@ def judge(task: str, examples: Sequence[Example], nats: np.ndarray, **about: str
     margin = nats[rows, labels] - nats[rows, 1 - labels]
     right = nats.argmax(1) == labels
     for keys in ((), *GROUPS.get(task, ())):
-        found: dict[tuple[str, ...], list[int]] = {}
-        for number, example in enumerate(examples):
-            found.setdefault(tuple(example.groups[key] for key in keys), []).append(number)
-        for values, own in sorted(found.items()):
-            group = dict(zip(keys, values, strict=True))
+        for group, own in group_examples(examples, keys):
             where = {"split": "test", "task": task, **about, **group}
             majority = np.bincount(labels[own]).max() / len(own)
             for measure, value in (("accuracy", right[own].mean()), ("majority", majority)):

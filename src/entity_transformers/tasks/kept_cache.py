@@ -11,24 +11,21 @@ Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses, plan_windows
 from entity_transformers.encode.states import keep_states
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.folders import list_weights
+from entity_transformers.step import Rows
 from entity_transformers.tasks.cache import CacheScores, choose, mix
-from entity_transformers.tasks.policies import describe
-from entity_transformers.tasks.text_memory import NOTHING, Keep, list_rows, make_keep, name_parts
+from entity_transformers.tasks.text_memory import NOTHING, Keep, Reading
 
 THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
 """Higher than those of `tasks.cache`: a pretrained model's states are all alike to some extent."""
@@ -93,7 +90,7 @@ def cross_fit(
     filled: np.ndarray = np.any(cache > 0, axis=0)
     for judged in (0, 1):
         own, other = (
-            CacheScores(model[at], cache[None, :, at], filled[at], np.zeros(0, np.int64))
+            CacheScores(model[at], cache[None, :, at], filled[at])
             for at in (fold_of == judged, fold_of == 1 - judged)
         )
         best = choose(other, 0)
@@ -102,59 +99,45 @@ def cross_fit(
     return nats, chosen
 
 
-def read_texts(
-    model: LanguageModel,
-    weights: Path,
-    corpus: AlignedCorpus,
-    section: Any,
-    window: int,
-    seed: int,
-) -> Iterator[tuple[slice, Tensor, np.ndarray, list[Keep]]]:
+def read_texts(reading: Reading) -> Iterator[tuple[slice, Tensor, np.ndarray, list[Keep]]]:
     """Text by text, where it lies in the corpus, its final states float16 [N, W], the nats [N] that
     the model pays for its tokens, and what is kept by each policy and budget. The states are kept
     on disk.
     """
-    texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
-    stride, folder = window - section.context, Path("work/states")
-    states = keep_states(model, weights, corpus, None, window, folder, stride)
-    for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
+    model, corpus, window = reading.model, reading.corpus, reading.window
+    [weights] = [one for one in list_weights(reading.home) if one.suffix == ".safetensors"]
+    folder = Path("work/states")
+    states = keep_states(model, weights, corpus, None, window, folder, reading.stride)
+    for d in log_progress(range(len(corpus)), f"window {window}: texts"):
         own = corpus.document(d)
         before = torch.from_numpy(states[own].copy()).to(model.device)
         with torch.inference_mode():
             nats = compute_token_losses(model, before[:-1].float(), corpus.tokens[own][1:])
         nats = np.concatenate([np.zeros(1, np.float32), nats])
-        pasts = {labels: describe(text, d, nats) for labels, text in texts.items()}
-        listed = product(section.kept, section.budgets)
-        keeps = [make_keep(pasts[kept.labels], kept.policy, budget) for kept, budget in listed]
-        yield own, before, nats, keeps
+        yield own, before, nats, list(reading.list_keeps(d, nats).values())
 
 
-def score_caches(
-    model: LanguageModel, weights: Path, corpus: AlignedCorpus, section: Any, seed: int
-) -> Iterator[dict[str, Any]]:
-    """Rows of the losses of texts by window, budget, policy and labels, and kind of token; and the
-    nats of each text. ``section`` are the values of step kept_cache.
+def score_caches(reading: Reading) -> Rows:
+    """Rows of the losses of texts by budget, policy and labels, and kind of token; and the nats of
+    each text.
     """
-    judged, folds = give(corpus, section.parts), fold_texts(corpus.names)
-    listed = list(product(section.kept, section.budgets))
-    for window in section.windows:
-        stride, base = window - section.context, np.ones(len(corpus.tokens))
-        cached = np.zeros((len(listed), len(THETAS), len(base)), np.float32)
-        held = np.zeros(len(listed), int)
-        for own, before, nats, keeps in read_texts(model, weights, corpus, section, window, seed):
-            base[own] = np.exp(-nats.astype(np.float64))
-            wanted = torch.from_numpy(corpus.tokens[own]).to(model.device)
-            cached[..., own], most = read_kept(before, wanted, keeps, window, stride)
-            held = np.maximum(held, most)
-        parts, about = name_parts(judged, window), {"split": corpus.split, "window": window}
-        row = {"measure": "window_bytes", "value": measure_window(model, window), **about}
-        yield row | {"count": window}
-        yield from list_rows(corpus, NOTHING, window, 0, -np.log(base), parts)
-        for (kept, budget), cache, most in zip(listed, cached, held.tolist(), strict=True):
-            nats, chosen = cross_fit(base, cache, corpus.offsets, folds)
-            key = kept.policy, kept.labels, budget
-            yield from list_rows(corpus, key, window, most, nats, parts)
-            for fold, (theta, weight) in enumerate(chosen):
-                place = {"policy": key[0], "labels": key[1], "budget": budget, "fold": fold}
-                yield {"measure": "theta", "value": theta, **place, **about}
-                yield {"measure": "weight", "value": weight, **place, **about}
+    corpus, window = reading.corpus, reading.window
+    base, folds = np.ones(len(corpus.tokens)), fold_texts(corpus.names)
+    cached = np.zeros((len(reading.keys), len(THETAS), len(base)), np.float32)
+    held = np.zeros(len(reading.keys), int)
+    for own, before, nats, keeps in read_texts(reading):
+        base[own] = np.exp(-nats.astype(np.float64))
+        wanted = torch.from_numpy(corpus.tokens[own]).to(reading.model.device)
+        cached[..., own], most = read_kept(before, wanted, keeps, window, reading.stride)
+        held = np.maximum(held, most)
+    about = {"split": corpus.split, "window": window}
+    size = measure_window(reading.model, window)
+    yield {"measure": "window_bytes", "value": size, "count": window, **about}
+    yield from reading.list_rows(NOTHING, 0, -np.log(base))
+    for key, cache, most in zip(reading.keys, cached, held.tolist(), strict=True):
+        nats, chosen = cross_fit(base, cache, corpus.offsets, folds)
+        yield from reading.list_rows(key, most, nats)
+        for fold, (theta, weight) in enumerate(chosen):
+            place = {"policy": key[0], "labels": key[1], "budget": key[2], "fold": fold}
+            yield {"measure": "theta", "value": theta, **place, **about}
+            yield {"measure": "weight", "value": weight, **place, **about}

@@ -4,18 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
 
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.entity_cache import AttendedCache, EntityCache
-from entity_transformers.tasks.text_memory import Keep, Kept, score_policies
+from entity_transformers.step import Rows
+from entity_transformers.tasks.text_memory import Keep, Kept, Reading, score_policies
 
 ATTENDED: dict[str, dict[str, int]] = {
     "heavy hitters": {},
@@ -28,16 +24,13 @@ defaults these are).
 
 def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int = 0) -> EntityCache:
     """What holds the keys and values of a window and of what is kept: by the attention that it got
-    where the policy says so, in half of the budget where it says that, beside recent tokens.
+    where the policy says so.
     """
     policy, _, budget = key
-    named, recent = policy.removeprefix("half "), 0
-    how = {"sinks": sinks, "every": window - context}
-    if named not in ATTENDED:
-        return EntityCache(lambda gone: keep(len(gone)), window=context, **how)
-    if named != policy:
-        recent = budget - budget // 2
-    return AttendedCache(budget - recent, window=context + recent, **how, **ATTENDED[named])
+    how = {"sinks": sinks, "every": window - context, "window": context}
+    if policy in ATTENDED:
+        return AttendedCache(budget, **how, **ATTENDED[policy])
+    return EntityCache(lambda gone: keep(len(gone)), **how)
 
 
 def read_with(
@@ -52,15 +45,14 @@ def read_with(
     return np.concatenate([np.zeros(1, np.float32), nats]), cache.nbytes
 
 
-def score_keys(
-    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int, folder: Path | None = None
-) -> Iterator[dict[str, Any]]:
+def score_keys(reading: Reading) -> Rows:
     """The rows of step kept_keys (`score_policies`): a token sees at least ``section.context``
     tokens before it, at most a window, the first tokens of the text, and what is kept.
     """
+    context, sinks = reading.section.context, reading.section.sinks
 
-    def read(tokens: np.ndarray, keep: Keep, window: int, key: Kept) -> tuple[np.ndarray, int]:
-        how = {"context": section.context, "sinks": section.sinks}
-        return read_with(model, tokens, make_cache(keep, key, window=window, **how))
+    def read(tokens: np.ndarray, keep: Keep, key: Kept) -> tuple[np.ndarray, int]:
+        cache = make_cache(keep, key, window=reading.window, context=context, sinks=sinks)
+        return read_with(reading.model, tokens, cache)
 
-    yield from score_policies(corpus, section, seed, read, folder)
+    yield from score_policies(reading, read)

@@ -17,10 +17,9 @@ Dimensions: C windows of a text, T new tokens of each, M entries, W width, D the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import lay_out, plan_windows
 from entity_transformers.logs import log_progress
-from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.pointer.pointer import MARGIN, NOTHING
+from entity_transformers.step import Rows
+from entity_transformers.tasks import text_memory
 from entity_transformers.tasks.kept_cache import fold_texts, read_texts
-from entity_transformers.tasks.text_memory import NOTHING as ALONE
-from entity_transformers.tasks.text_memory import Keep, list_rows, name_parts
+from entity_transformers.tasks.text_memory import Keep, Reading
 
 
 @dataclass(frozen=True)
@@ -117,40 +114,32 @@ def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer
     return pointer
 
 
-def score_pointers(
-    model: LanguageModel, weights: Path, corpus: AlignedCorpus, section: Any, seed: int
-) -> Iterator[dict[str, Any]]:
-    """The rows of step kept_pointer: losses of texts by window, budget, policy and labels, and kind
-    of token, and the nats of each text, means over the pointers of several seeds.
+def score_pointers(reading: Reading) -> Rows:
+    """The rows of step kept_pointer: losses of texts by budget, policy and labels, and kind of
+    token, and the nats of each text, means over the pointers of several seeds.
     """
-    judged, folds = give(corpus, section.parts), fold_texts(corpus.names)
-    listed = list(product(section.kept, section.budgets))
-    for window in section.windows:
-        stride, parts = window - section.context, name_parts(judged, window)
-        base, read = np.zeros(len(corpus.tokens)), []
-        for own, states, nats, keeps in read_texts(model, weights, corpus, section, window, seed):
-            base[own] = nats
-            normal = functional.layer_norm(states.float(), states.shape[-1:])
-            laid = [lay_entries(len(nats), keep, window, stride) for keep in keeps]
-            read.append((own, normal, torch.from_numpy(nats), laid))
-        yield from list_rows(corpus, ALONE, window, 0, base, parts)
-        for k in log_progress(list(range(len(listed))), f"window {window}: pointers"):
-            texts = [
-                (normal, torch.from_numpy(corpus.tokens[own].astype(np.int64)), nats, laid[k])
-                for own, normal, nats, laid in read
-            ]
-            found = np.zeros((section.trainings, len(base)))
-            found[:] = base
-            for number, fold in product(range(section.trainings), (False, True)):
-                learnt = [text for text, other in zip(texts, folds, strict=True) if other != fold]
-                pointer = train_pointer(learnt, section, seed + number)
-                for (own, *_), text, mine in zip(read, texts, folds, strict=True):
-                    if mine == fold:
-                        with torch.inference_mode():
-                            places = own.start + 1 + text[3].where[text[3].valid].numpy()
-                            found[number, places] = pointer(*text).numpy()
-            kept, budget = listed[k]
-            entry = pointer.hold(texts[0][0][0]).nbytes + corpus.tokens.itemsize
-            most = max(int((laid[k].entries >= 0).sum(1).max()) for *_, laid in read)
-            key = kept.policy, kept.labels, budget
-            yield from list_rows(corpus, key, window, most * entry, found.mean(0), parts)
+    corpus, section = reading.corpus, reading.section
+    folds, base, read = fold_texts(corpus.names), np.zeros(len(corpus.tokens)), []
+    for own, states, nats, keeps in read_texts(reading):
+        base[own] = nats
+        normal = functional.layer_norm(states.float(), states.shape[-1:])
+        laid = [lay_entries(len(nats), keep, reading.window, reading.stride) for keep in keeps]
+        read.append((own, normal, torch.from_numpy(nats), laid))
+    yield from reading.list_rows(text_memory.NOTHING, 0, base)
+    for k in log_progress(range(len(reading.keys)), f"window {reading.window}: pointers"):
+        texts = [
+            (normal, torch.from_numpy(corpus.tokens[own].astype(np.int64)), nats, laid[k])
+            for own, normal, nats, laid in read
+        ]
+        found = np.tile(base, (section.trainings, 1))
+        for number, fold in product(range(section.trainings), (False, True)):
+            learnt = [text for text, other in zip(texts, folds, strict=True) if other != fold]
+            pointer = train_pointer(learnt, section, reading.seed + number)
+            for (own, *_), text, mine in zip(read, texts, folds, strict=True):
+                if mine == fold:
+                    with torch.inference_mode():
+                        places = own.start + 1 + text[3].where[text[3].valid].numpy()
+                        found[number, places] = pointer(*text).numpy()
+        entry = pointer.hold(texts[0][0][0]).nbytes + corpus.tokens.itemsize
+        most = max(int((laid[k].entries >= 0).sum(1).max()) for *_, laid in read)
+        yield from reading.list_rows(reading.keys[k], most * entry, found.mean(0))

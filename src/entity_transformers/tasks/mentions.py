@@ -24,7 +24,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.step import Rows, Run
-from entity_transformers.tasks.cache import choose_all, read_scores, score_sizes
+from entity_transformers.tasks.cache import score_sizes
 from entity_transformers.tasks.perplexity import mention_distances
 
 FAR = "far"
@@ -110,9 +110,7 @@ def name_condition(entry: ModelEntry) -> str:
     """When a model learns what its labels say: ``lagged``, only of mentions that have ended before
     the token is predicted; ``given``, as in the paper, of the token just read too.
     """
-    if split_layer(entry.labels)[0] == "lagged":
-        return "lagged"
-    return "lagged" if points(entry) else "given"
+    return "lagged" if points(entry) or split_layer(entry.labels)[0] == "lagged" else "given"
 
 
 def points(entry: ModelEntry) -> bool:
@@ -122,9 +120,7 @@ def points(entry: ModelEntry) -> bool:
 
 def count_entities(corpus: AlignedCorpus) -> list[int]:
     """How many entities the split's labels name in each document."""
-    given = corpus.given
-    if given is None:
-        return [0] * len(corpus)
+    given = np.zeros(len(corpus.tokens)) if corpus.given is None else corpus.given
     return [len(np.setdiff1d(given[corpus.document(d)], [0])) for d in range(len(corpus))]
 
 
@@ -145,14 +141,12 @@ def list_rows(
             if len(part):
                 own = {**about, grouping: name, "count": len(part)}
                 yield {"measure": "loss", "value": float(part.mean()), **own}
-    far = groups["place"] == PLACES.index(FAR)
-    ends = np.cumsum([0, *lengths]).tolist()
+    far, cuts = groups["place"] == PLACES.index(FAR), np.cumsum(lengths)[:-1]
     for scope, there in (("all", np.ones_like(far)), (FAR, far)):
-        for name, (start, end) in zip(names, pairwise(ends), strict=True):
-            own = there[start:end]
-            value, count = float(np.where(own, nats[start:end], 0.0).sum()), int(own.sum())
-            where = {**about, "scope": scope, "unit": name}
-            yield {"measure": "nll", "value": value, "count": count, **where}
+        parts = zip(names, np.split(there, cuts), np.split(nats, cuts), strict=True)
+        for name, told, paid in parts:
+            where = {**about, "scope": scope, "unit": name, "count": int(told.sum())}
+            yield {"measure": "nll", "value": float(np.where(told, paid, 0.0).sum()), **where}
 
 
 def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | None]]) -> Rows:
@@ -170,12 +164,10 @@ def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | No
     for layer, sizes, room in layers:
         model = run.trained if room is None else limit_memory(run.trained, room)
         text, tuned = (give(one, layer, run.seed) for one in (judged, chosen))
-        how: dict[str, Any] = {"sizes": sizes, "window": window, "stride": reading["stride"]}
-        choices = choose_all(read_scores(model, tuned, **how)) if sizes else []
         known = count_entities(text)
         held = fmean(known if room is None else [min(room, one) for one in known])
         labels = "none" if layer == "none" else name_condition(run.entry)
-        for one in score_sizes(read_scores(model, text, **how), choices, sizes):
+        for one in score_sizes(model, tuned, text, sizes=sizes, **reading):
             about = {"split": judged.split, "labels": labels, "size": one.size}
             loss = float(one.nats.mean())
             yield {"measure": "loss", "value": loss, "count": len(one.nats), **about}

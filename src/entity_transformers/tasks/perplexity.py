@@ -77,11 +77,8 @@ def mention_distances(corpus: AlignedCorpus) -> np.ndarray:
     At least 1 in a later mention; 0 in an entity's first mention of the document; -1 outside
     mentions.
     """
-    inside = corpus.mentions >= 0
-    starts = np.flatnonzero(
-        inside & (corpus.mentions != np.concatenate([[-1], corpus.mentions[:-1]]))
-    )
-    ends = np.flatnonzero(inside & (corpus.mentions != np.concatenate([corpus.mentions[1:], [-1]])))
+    inside, changes = corpus.mentions >= 0, np.diff(corpus.mentions, prepend=-1, append=-1) != 0
+    starts, ends = (np.flatnonzero(inside & edge) for edge in (changes[:-1], changes[1:]))
     documents = np.searchsorted(corpus.offsets, starts, side="right")
     order = np.lexsort((starts, corpus.gold[starts], documents))
     same = (np.diff(documents[order]) == 0) & (np.diff(corpus.gold[starts][order]) == 0)
@@ -130,16 +127,10 @@ def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Seque
     for mode, nll in scores.items():
         yield from _score(nll, predicted, {"split": corpus.split, "entities": mode}, words, size)
     distances = np.where(predicted, mention_distances(corpus), -2)
-    bounds = zip(DISTANCES, (*DISTANCES[1:], None), strict=True)
     parts = {
         "class": split_classes(corpus),
         "group": _split_tags(corpus, groups),
-        "distance": {
-            f"{low}-{high - 1}" if high else f"{low}+": (
-                (distances >= low) & (distances < (high or np.inf))
-            )
-            for low, high in bounds
-        },
+        "distance": split_bounds(distances, DISTANCES),
     }
     for column, masks in parts.items():
         for name, where in masks.items():
@@ -152,6 +143,14 @@ def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Seque
         for name, total, count in zip(corpus.names, totals, counts, strict=True):
             about = {"split": corpus.split, "entities": mode, "unit": name}
             yield {"measure": "nll", "value": total, "count": count, **about}
+
+
+def split_bounds(values: np.ndarray, bounds: Sequence[int]) -> dict[str, np.ndarray]:
+    """Which values [N] lie between each two of ``bounds``, and beyond the last: bool [N] each."""
+    return {
+        f"{low}-{high - 1}" if high else f"{low}+": (values >= low) & (values < (high or np.inf))
+        for low, high in zip(bounds, (*bounds[1:], None), strict=True)
+    }
 
 
 def _score(nll: np.ndarray, where: np.ndarray, about: Row, words: int = 0, size: int = 0) -> Rows:

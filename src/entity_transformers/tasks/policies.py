@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import LAG, find_given_spans, find_nouns
+from entity_transformers.corpus.labels import LAG, find_given_spans
 
 Policy = Callable[["Past", int], np.ndarray]
 
@@ -27,7 +27,6 @@ class Past:
     words     int [n]    each token's word, not decreasing
     spans     int [n]    number of the mention that a token is in, by some layer of labels; -1: none
     entities  int [n]    its entity by that layer; 0: none
-    nouns     bool [n]   is it of a noun
     nats      float [n]  what the model paid for it
     """
 
@@ -35,7 +34,6 @@ class Past:
     words: np.ndarray
     spans: np.ndarray
     entities: np.ndarray
-    nouns: np.ndarray
     nats: np.ndarray
 
     def __len__(self) -> int:
@@ -65,12 +63,11 @@ def describe(corpus: AlignedCorpus, d: int, nats: np.ndarray) -> Past:
     """Document ``d`` of a split as a whole, with the labels that the split gives, and the model's
     nats of its tokens [N].
     """
-    own, none = corpus.document(d), np.zeros(len(nats), int)
-    nouns = find_nouns(alone := corpus.part(slice(d, d + 1)))
-    given = none if alone.given is None else alone.given
-    spans = none - 1 if alone.given is None else np.where(given > 0, find_given_spans(alone), -1)
-    found = none > 0 if nouns is None else nouns
-    return Past(corpus.tokens[own], corpus.words[own], spans, given, found, nats)
+    alone, given = corpus.part(slice(d, d + 1)), np.zeros(len(nats), int)
+    spans = given - 1
+    if alone.given is not None:
+        given, spans = alone.given, np.where(alone.given > 0, find_given_spans(alone), -1)
+    return Past(alone.tokens, alone.words, spans, given, nats)
 
 
 def keep_latest(chosen: np.ndarray, budget: int) -> np.ndarray:
@@ -122,11 +119,6 @@ def keep_rare(past: Past, budget: int) -> np.ndarray:
     return np.sort(order)
 
 
-def keep_nouns(past: Past, budget: int) -> np.ndarray:
-    """The latest tokens of nouns."""
-    return keep_latest(past.nouns, budget)
-
-
 def keep_slots(past: Past, budget: int) -> np.ndarray:
     """The latest place of each token: slots without labels, of which the same token overwrites its
     own.
@@ -149,7 +141,6 @@ POLICIES: dict[str, Policy] = {
     "entities": keep_entities,
     "surprising": keep_surprising,
     "rare": keep_rare,
-    "nouns": keep_nouns,
     "slots": keep_slots,
     "half mentions": partial(keep_halves, policy=keep_mentions),
     "half entities": partial(keep_halves, policy=keep_entities),

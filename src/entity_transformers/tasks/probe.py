@@ -217,8 +217,7 @@ class HeadScores:
         """The heads' mean weights at each distance in tokens, over the asking tokens' rows, float64
         [L, H, T]; 0 at a distance that did not occur.
         """
-        mean: np.ndarray = self.sums / np.maximum(self.counts, 1)[:, None]
-        return mean
+        return np.asarray(self.sums / np.maximum(self.counts, 1)[:, None])
 
     def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:
         """A layer's weights [B, H, T, T] in windows that begin at these tokens of the split's
@@ -236,24 +235,20 @@ class HeadScores:
             else:
                 queries = torch.from_numpy(asked.queries).to(weights.device)
                 rows = weights[row][:, queries].float().cpu().numpy()
-            self._add(layer, rows, asked)
-
-    def _add(self, layer: int, rows: np.ndarray, asked: WindowQuestions) -> None:
-        """The asking tokens' weights [H, Q, T] in one window of one document."""
-        if not np.isfinite(rows).all():
-            raise ValueError(
-                f"an attention weight of layer {layer + 1} is not finite: the model diverged; train"
-                " it again"
-            )
-        self.credits[layer][:, asked.numbers] = credit_attention(rows, asked)
-        distance = asked.queries[:, None] - np.arange(rows.shape[-1])
-        for row, apart in enumerate(distance):
-            visible = apart >= 0
-            self.sums[layer][:, apart[visible]] += rows[:, row, visible]  # each distance once
-            self.counts[layer][apart[visible]] += 1
-        if self.by_distance is not None and self.given is not None:
-            control = self.given[layer][:, np.maximum(distance, 0)]
-            self.by_distance[layer][:, asked.numbers] = credit_attention(control, asked)
+                if not np.isfinite(rows).all():
+                    raise ValueError(
+                        f"an attention weight of layer {layer + 1} is not finite: the model"
+                        " diverged; train it again"
+                    )
+            self.credits[layer][:, asked.numbers] = credit_attention(rows, asked)
+            distance = asked.queries[:, None] - np.arange(rows.shape[-1])
+            for number, apart in enumerate(distance):
+                visible = apart >= 0
+                self.sums[layer][:, apart[visible]] += rows[:, number, visible]  # each one once
+                self.counts[layer][apart[visible]] += 1
+            if self.by_distance is not None and self.given is not None:
+                control = self.given[layer][:, np.maximum(distance, 0)]
+                self.by_distance[layer][:, asked.numbers] = credit_attention(control, asked)
 
 
 Heads = Mapping[Key, HeadScores]
@@ -304,20 +299,17 @@ def score_heads(
     model.show_attention()
     found: dict[Key, HeadScores] = {}
     for entities in ("off", "on") if "entity" in model.attention_modules() else ("off",):
-        kinds = ("self", "entity") if entities == "on" else ("self",)
-        given = profiles or {}
-        scores = {
-            kind: HeadScores(model, questions, window=window, profile=given.get((kind, entities)))
-            for kind in kinds
-        }
+        keys = [(kind, entities) for kind in ("self", "entity")[: 1 + (entities == "on")]]
+        for key in keys:
+            profile = (profiles or {}).get(key)
+            found[key] = HeadScores(model, questions, window=window, profile=profile)
         text = corpus if entities == "on" else give(corpus, "none")
         with ExitStack() as watching:
-            seen = {kind: watching.enter_context(watch(model, kind)) for kind in kinds}
+            seen = {key: watching.enter_context(watch(model, key[0])) for key in keys}
             for reading in read_windows(model, text, window=window, stride=window, batch=batch):
-                for kind, weights in seen.items():
+                for key, weights in seen.items():
                     for layer, one in weights.items():
-                        scores[kind].see(layer, one, reading.where[:, 0])
-        found |= {(kind, entities): one for kind, one in scores.items()}
+                        found[key].see(layer, one, reading.where[:, 0])
     return found
 
 
@@ -378,28 +370,25 @@ def choice_rows(
     distance (by distance) and of the head that is best there (best: biased, to see how much the
     choice matters).
     """
-    first, second = (asked.masks for asked in questions)
-    for key, best in chosen.items():
-        attention, entities = key
-        credits, others = heads[0][key].credits, heads[1][key].credits
-        control = heads[1][key].by_distance
+    for (attention, entities), best in chosen.items():
+        here, there = (side[attention, entities] for side in heads)
         for group, head in best.items():
+            first, second = masks = [asked.masks[group] for asked in questions]
             values: dict[str, float | None] = dict.fromkeys(CHOICES)
             if head is not None:
-                top = choose_head(others, second[group])
-                values = {
+                top, control = choose_head(there.credits, second), there.by_distance
+                values |= {
                     "layer": head[0] + 1,
                     "head": head[1] + 1,
-                    "chosen_accuracy": _share(credits[head], first[group]),
-                    "accuracy": _share(others[head], second[group]),
-                    "accuracy_by_distance": None
-                    if control is None
-                    else _share(control[head], second[group]),
-                    "best_accuracy": top and _share(others[top], second[group]),
+                    "chosen_accuracy": _share(here.credits[head], first),
+                    "accuracy": _share(there.credits[head], second),
+                    "best_accuracy": top and _share(there.credits[top], second),
                 }
+                if control is not None:
+                    values["accuracy_by_distance"] = _share(control[head], second)
             for name, value in values.items():
                 side = name != "chosen_accuracy"
-                count = int((first, second)[side][group].sum()) if name in ACCURACIES else None
+                count = int(masks[side].sum()) if name in ACCURACIES else None
                 about = {"split": questions[side].split, "group": group, "count": count}
                 about |= {"attention": attention, "entities": entities}
                 yield {"measure": name, "value": value, **about}

@@ -141,17 +141,14 @@ def resolve_entry(
     window = task.length if document else task.window
     tokens = window * (earlier + 1) * params.documents_per_step
     steps = math.ceil(params.documents * task.length / tokens)
+    shared = ("layers", "heads", "width", "documents_per_step", "learning_rate")
     lm = {
+        **{key: getattr(params, key) for key in shared},
         "initial_weights": None,
-        "layers": params.layers,
-        "heads": params.heads,
-        "width": params.width,
         "window": window,
         "dropout": 0.0,
         "memory_gradient_windows": 0,
         "steps": steps,
-        "documents_per_step": params.documents_per_step,
-        "learning_rate": params.learning_rate,
         "schedule": "cosine",
         "warmup_steps": int(steps * params.warmup),
         "weight_decay": 0.0,

@@ -34,12 +34,7 @@ from entity_transformers.tasks.text_memory import (
 
 BATCH = 8
 """Windows that are read side by side."""
-KEPT = {
-    name.replace("mentions", "names"): policy
-    for name, policy in POLICIES.items()
-    if name != "nouns"
-}
-"""Policies that ask for no more than a text, its names and what the model pays for it."""
+KEPT = {name.replace("mentions", "names"): policy for name, policy in POLICIES.items()}
 
 
 class Known(NamedTuple):
@@ -106,15 +101,9 @@ class TextMemory:
         self.document = document = cast(Document, self.source.document)
         words = self.source.words
         _, spans = word_labels(document, POLICY)
-        none = np.zeros(len(words))
-        self.past = Past(
-            self.source.tokens,
-            words,
-            np.where(words < 0, -1, spans[words]),
-            self.source.entity_ids,
-            none > 0,
-            none,
-        )
+        spans = np.where(words < 0, -1, spans[words])
+        text_of = self.source.tokens, words, spans, self.source.entity_ids
+        self.past = Past(*text_of, np.zeros(len(words)))
         self._paid = self.past.tokens[:0], np.zeros(0, np.float32)
 
     def keep(self, place: int) -> np.ndarray:
@@ -163,25 +152,19 @@ class TextMemory:
 
     def known(self) -> list[Known]:
         """Every entity that the text has named, the latest mentioned first."""
-        words, end = self.document.words, len(self.document.words)
-        kept = set(self.past.spans[self.keep(len(self.past))].tolist())
+        words, mentions = self.document.words, self.document.mentions
+        end, kept = len(words), set(self.past.spans[self.keep(len(self.past))].tolist())
         found: dict[int, list[int]] = {}
-        for number, mention in enumerate(self.document.mentions):
+        for number, mention in enumerate(mentions):
             found.setdefault(mention.chain, []).append(number)
-        mentions = self.document.mentions
-        return [
-            Known(
-                tuple(
-                    dict.fromkeys(
-                        " ".join(words[mentions[i].start : mentions[i].end]) for i in reversed(own)
-                    )
-                ),
-                len(own),
-                end - mentions[own[-1]].end,
-                any(i in kept for i in own),
-            )
-            for own in sorted(found.values(), key=lambda own: -own[-1])
-        ]
+
+        def describe(own: list[int]) -> Known:
+            spans = (mentions[i] for i in reversed(own))
+            forms = dict.fromkeys(" ".join(words[one.start : one.end]) for one in spans)
+            ago = end - mentions[own[-1]].end
+            return Known(tuple(forms), len(own), ago, not kept.isdisjoint(own))
+
+        return [describe(own) for own in sorted(found.values(), key=lambda own: -own[-1])]
 
     @property
     def kept(self) -> np.ndarray:

@@ -2,8 +2,9 @@
 language model reads it, also one behind an API.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entity_transformers.artifacts import read_arrays, write_arrays
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import find_given_spans, give
+from entity_transformers.corpus.tokens import join_splits, take_middle
 from entity_transformers.encode.reader import compute_token_losses, lay_out, plan_windows
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
-from entity_transformers.provenance import digest
+from entity_transformers.step import Row, Rows, Run
 from entity_transformers.tasks.perplexity import mention_distances, sum_parts
-from entity_transformers.tasks.policies import POLICIES, Past, describe
+from entity_transformers.tasks.policies import POLICIES, describe
+from entity_transformers.tasks.renaming import rename
 
 Keep = Callable[[int], np.ndarray]
 """The places that are kept of the text before this one, where a window begins."""
 Kept = tuple[str, str, int]
 """A policy, its labels and its budget."""
 NOTHING: Kept = ("none", "none", 0)
+UNREAD = {"texts", "windows", "renamed_windows"}
+"""Keys of a section that change no number of one text in one window."""
 
 
 @dataclass(frozen=True)
@@ -111,83 +115,134 @@ def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
     }
 
 
-Read = Callable[[np.ndarray, Keep, int, Kept], tuple[np.ndarray, int]]
-"""Reads a text's tokens [N] with what is kept, in windows of so many: nats [N], and bytes."""
+@dataclass(frozen=True)
+class Reading:
+    """A split that a model reads in windows of so many tokens, beside what is kept of the text
+    before each.
 
-
-def score_policies(
-    corpus: AlignedCorpus, section: Any, seed: int, read: Read, folder: Path | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows of the losses of texts by window, budget, policy and labels, and kind of token; and the
-    nats of each text. ``section`` are the values of the step; the bytes are those beyond what is
-    held without a memory. In ``folder`` each reading is written, and not done again.
+    section  the values of the step
+    home     the folder of the model's weights
+    once     keeps what was found before (`Run.once`)
     """
-    judged = give(corpus, section.parts)
-    texts = {kept.labels: give(corpus, kept.labels, seed) for kept in section.kept}
-    for window in section.windows:
-        found: dict[Kept, list[np.ndarray]] = {}
-        held = dict[Kept, int]()
-        for d in log_progress(list(range(len(corpus))), f"window {window}: texts"):
-            tokens = corpus.tokens[corpus.document(d)]
-            place = folder and folder / f"{window}-{d}"
-            plain, least = read_once(place, read, tokens, keep_nothing, window, NOTHING)
-            found.setdefault(NOTHING, []).append(plain)
-            pasts = {labels: describe(text, d, plain) for labels, text in texts.items()}
-            for kept, budget in product(section.kept, section.budgets):
-                keep = make_keep(pasts[kept.labels], kept.policy, budget)
-                key = kept.policy, kept.labels, budget
-                nats, whole = read_once(place, read, tokens, keep, window, key)
-                found.setdefault(key, []).append(nats)
-                held[key] = max(held.get(key, 0), whole - least)
-        parts = name_parts(judged, window)
-        for key, each in found.items():
-            yield from list_rows(corpus, key, window, held.get(key, 0), np.concatenate(each), parts)
+
+    model: LanguageModel
+    corpus: AlignedCorpus
+    section: Any
+    window: int
+    seed: int = 0
+    home: Path = Path()
+    once: Callable[..., Any] = lambda make, *_: make()
+
+    @property
+    def stride(self) -> int:
+        """Tokens by which a window moves on."""
+        return int(self.window - self.section.context)
+
+    @cached_property
+    def keys(self) -> list[Kept]:
+        """What is kept, in every budget."""
+        listed = product(self.section.kept, self.section.budgets)
+        return list(dict.fromkeys((kept.policy, kept.labels, budget) for kept, budget in listed))
+
+    @cached_property
+    def _layers(self) -> dict[str, AlignedCorpus]:
+        names = [kept.labels for kept in self.section.kept]
+        return {name: give(self.corpus, name, self.seed) for name in names}
+
+    @cached_property
+    def _parts(self) -> dict[str, np.ndarray]:
+        return name_parts(give(self.corpus, self.section.parts), self.window)
+
+    def list_keeps(self, d: int, nats: np.ndarray) -> dict[Kept, Keep]:
+        """What is kept of document ``d`` before a place, by `keys`; ``nats`` [N]: the model's."""
+        pasts = {name: describe(text, d, nats) for name, text in self._layers.items()}
+
+        def keep(key: Kept, place: int) -> np.ndarray:
+            policy, labels, budget = key
+            return POLICIES[policy](pasts[labels].before(place), budget)
+
+        return {key: partial(keep, key) for key in self.keys}
+
+    def list_rows(self, key: Kept, held: int, nats: np.ndarray) -> Rows:
+        """Rows of what is kept: its bytes, at most, the loss by kind of token, and the nats of each
+        document, from those of each token.
+        """
+        about = dict(zip(("policy", "labels", "budget"), key, strict=True))
+        about |= {"window": self.window}
+        yield {"measure": "bytes", "value": held, "split": self.corpus.split, **about}
+        yield from sum_parts(self.corpus, nats, self._parts, about)
 
 
-def read_once(
-    place: Path | None, read: Read, tokens: np.ndarray, keep: Keep, window: int, key: Kept
-) -> tuple[np.ndarray, int]:
-    """What ``read`` gives, in a file of the folder ``place`` unless that is None."""
-    if place is None:
-        return read(tokens, keep, window, key)
-    path = place / f"{digest(*map(str, key))}.safetensors"
-    if not path.is_file():
-        nats, held = read(tokens, keep, window, key)
-        write_arrays(path, {"nats": nats}, {"bytes": held})
-    arrays, facts = read_arrays(path)
-    return arrays["nats"], facts["bytes"]
+Read = Callable[[np.ndarray, Keep, Kept], tuple[np.ndarray, int]]
+"""Reads a text's tokens [N] with what is kept: nats [N], and bytes."""
 
 
-def make_keep(past: Past, policy: str, budget: int) -> Keep:
-    """What a policy keeps of the text before a place."""
-    return lambda place: POLICIES[policy](past.before(place), budget)
+def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
+    """The rows of each text and window that a step's section names. A stopped run goes on where it
+    was. ValueError where the model reads no such windows.
+    """
+    section, context = run.section, run.trained.context
+    if context is not None and section.longest > context:
+        raise ValueError(
+            f"{run.step.name}: {section.longest} tokens are read at once, but {run.model} reads at"
+            f" most {context}"
+        )
+    corpus = join_splits([run.split(split) for split in section.splits])
+    if section.tokens is not None:
+        corpus = take_middle(corpus, section.tokens, edge=1000)
+    seed, own = run.seed or 0, section.model_dump_json(exclude=UNREAD)
+
+    def score_window(text: str, read: AlignedCorpus, window: int) -> list[Row]:
+        def once(make: Callable[[], Any], *key: object) -> Any:
+            return run.once(make, own, text, window, *key)
+
+        reading = Reading(run.trained, read, section, window, seed, run.home("lm"), once)
+        found: list[Row] = once(lambda: list(score(reading)))
+        return found
+
+    for text in section.texts:
+        read = corpus
+        if text == "renamed":
+            read = rename(corpus, section.parts, run.tokenizer, seed)
+        for window in section.list_windows(text):
+            yield from ({**row, "text": text} for row in score_window(text, read, window))
 
 
-def score_texts(
-    model: LanguageModel, corpus: AlignedCorpus, section: Any, seed: int, folder: Path | None = None
-) -> Iterator[dict[str, Any]]:
+def score_policies(reading: Reading, read: Read) -> Rows:
+    """Rows of the losses of texts by budget, policy and labels, and kind of token; and the nats of
+    each text. The bytes are those beyond what is held without a memory. Each reading is kept.
+    """
+    corpus = reading.corpus
+    found: dict[Kept, list[np.ndarray]] = {key: [] for key in (NOTHING, *reading.keys)}
+    held = dict.fromkeys(found, 0)
+
+    def read_once(d: int, keep: Keep, key: Kept) -> tuple[np.ndarray, int]:
+        def make() -> list[Any]:
+            nats, held = read(corpus.tokens[corpus.document(d)], keep, key)
+            return [nats.tolist(), held]
+
+        nats, size = reading.once(make, d, key)
+        return np.array(nats, np.float32), size
+
+    for d in log_progress(range(len(corpus)), f"window {reading.window}: texts"):
+        plain, least = read_once(d, keep_nothing, NOTHING)
+        found[NOTHING].append(plain)
+        for key, keep in reading.list_keeps(d, plain).items():
+            nats, whole = read_once(d, keep, key)
+            found[key].append(nats)
+            held[key] = max(held[key], whole - least)
+    for key, each in found.items():
+        yield from reading.list_rows(key, held[key], np.concatenate(each))
+
+
+def score_texts(reading: Reading) -> Rows:
     """The rows of step text_memory: what is kept is put before each window."""
+    section, window = reading.section, reading.window
+    batch = max(1, section.batch_tokens // (window + max(section.budgets)))
+    how = {"window": window, "stride": reading.stride, "batch": batch}
 
-    def read(tokens: np.ndarray, keep: Keep, window: int, _: Kept) -> tuple[np.ndarray, int]:
-        batch = max(1, section.batch_tokens // (window + max(section.budgets)))
-        stride = window - section.context
-        nats = score_text_memory(model, tokens, keep, window=window, stride=stride, batch=batch)
+    def read(tokens: np.ndarray, keep: Keep, _: Kept) -> tuple[np.ndarray, int]:
+        nats = score_text_memory(reading.model, tokens, keep, **how)
         return nats, tokens[keep(len(tokens))].nbytes
 
-    yield from score_policies(corpus, section, seed, read, folder)
-
-
-def list_rows(
-    corpus: AlignedCorpus,
-    key: Kept,
-    window: int,
-    held: int,
-    nats: np.ndarray,
-    parts: Mapping[str, np.ndarray],
-) -> Iterator[dict[str, Any]]:
-    """Rows of what is kept beside a window: its bytes, at most, the loss by kind of token, and the
-    nats of each document.
-    """
-    about = dict(zip(("policy", "labels", "budget"), key, strict=True)) | {"window": window}
-    yield {"measure": "bytes", "value": held, "split": corpus.split, **about}
-    yield from sum_parts(corpus, nats, parts, about)
+    yield from score_policies(reading, read)

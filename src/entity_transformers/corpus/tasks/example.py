@@ -142,6 +142,19 @@ def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
     return [example for i, example in enumerate(examples) if i in kept]
 
 
+def group_examples(
+    examples: Sequence[Example], keys: Sequence[str]
+) -> Iterator[tuple[dict[str, str], list[int]]]:
+    """The groups of examples that have the same values of these keys, in their order: the values,
+    and the examples' numbers.
+    """
+    found: dict[tuple[str, ...], list[int]] = {}
+    for number, example in enumerate(examples):
+        found.setdefault(tuple(example.groups[key] for key in keys), []).append(number)
+    for values, numbers in sorted(found.items()):
+        yield dict(zip(keys, values, strict=True)), numbers
+
+
 def _name_label(task: Task, label: int | None) -> str:
     if label is None:
         return "neither"

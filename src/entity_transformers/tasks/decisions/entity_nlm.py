@@ -42,6 +42,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.decisions import learning
 from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 KINDS = ("begins", "entities", "lengths")
@@ -111,28 +112,20 @@ def tell_story(
 def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str = "cpu") -> Story:
     """The story of these decisions, int64 [T] each."""
     order, sizes, row_of = _order_tokens(entity)
-    latest, seen, times = np.zeros((3, 1 + int(entity.max(initial=0))), np.int64)
-    latest[0] = NEW
-    asked, given = np.zeros(len(entity), bool), np.zeros(len(entity), np.int64)
-    which, table = [], []
-    left, current = 0, NOTHING
-    for t, (one, tokens) in enumerate(zip(entity.tolist(), length.tolist(), strict=True)):
-        asked[t] = left == 0
-        if tokens:
-            left = tokens
-            which.append(one if latest[one] else 0)
-            table.append([latest.copy(), np.where(times > 0, t - seen, 0), times.copy()])
-            times[one] += 1
-        given[t] = current
-        if left:
-            left -= 1
-            given[t] = latest[one] or NEW
-            latest[one] = current = row_of[t]
-            seen[one] = t
-    rows, age, count = np.array(table, np.int64).reshape(-1, 3, len(latest)).swapaxes(0, 1)
-    begins = np.flatnonzero(length)
-    arrays = (entity, length, asked, begins, np.array(which, np.int64), rows, age, count, given)
-    found: list[Any] = [torch.tensor(one, device=device) for one in (*arrays, order)]
+    inside, begins = entity > 0, np.flatnonzero(length)
+    ids, own = np.arange(1 + entity.max(initial=0)), entity[begins]
+    seen = learning.find_latest(entity, ids)[begins]
+    seen[:, 0] = -1
+    rows = np.where(seen >= 0, row_of[seen], NOTHING)
+    rows[:, 0] = NEW
+    which = np.where(seen[np.arange(len(own)), own] >= 0, own, 0)
+    age, told = np.where(seen >= 0, begins[:, None] - seen, 0), own[:, None] == ids
+    latest = np.maximum.accumulate(np.where(inside, np.arange(len(entity)), -1))
+    given = np.where(latest >= 0, row_of[latest], NOTHING)
+    given[inside] = pd.Series(row_of[inside]).groupby(entity[inside]).shift(fill_value=NEW)
+    asked = ~inside | (length > 0)
+    arrays = (entity, length, asked, begins, which, rows, age, told.cumsum(0) - told, given, order)
+    found: list[Any] = [torch.tensor(one, device=device) for one in arrays]
     return Story(*[*found, sizes])
 
 
@@ -294,13 +287,11 @@ def judge_baseline(
     least cross-entropy on other texts.
     """
 
-    def try_one(texts: Sequence[ReadText], power: float, new: float) -> dict[str, Any]:
-        return judge([score_baseline(name, text.story, power, new) for text in texts], texts)
+    def try_one(texts: Sequence[ReadText], how: tuple[float, float]) -> dict[str, Any]:
+        return judge([score_baseline(name, text.story, *how) for text in texts], texts)
 
-    best = min(
-        product(POWERS, NEW_WEIGHTS), key=lambda one: try_one(choose, *one)["any"]["cross_entropy"]
-    )
-    return try_one(report, *best)
+    tried = {how: try_one(choose, how)["any"] for how in product(POWERS, NEW_WEIGHTS)}
+    return try_one(report, min(tried, key=lambda how: tried[how]["cross_entropy"]))
 
 
 @torch.inference_mode()

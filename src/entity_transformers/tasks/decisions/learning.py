@@ -19,10 +19,8 @@ from transformers import get_cosine_schedule_with_warmup
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import compute_token_losses, read_document
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.resolve.registry import follow_from_text
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.mentions import cut_documents, find_layer
 
@@ -68,31 +66,22 @@ def normalise(states: Tensor) -> Tensor:
     return functional.layer_norm(states, states.shape[-1:])
 
 
-def name_labels(entry: ModelEntry) -> str:
-    """The labels that the model reads while decisions are learnt from it: its own where these
-    follow from the text, else none, or the decisions' own mentions would be among what it has read.
-    A model that holds labels back itself gives words by them, past the states that decisions move,
-    so it gets none either.
-    """
-    return entry.labels if follow_from_text(entry.labels) and not entry.lags else "none"
+def find_latest(entity: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The latest token before each one of each of these entities, int64 [T, N]; -1: none yet."""
+    places = np.where(entity[:, None] == ids, np.arange(len(entity))[:, None], -1)
+    return np.maximum.accumulate(np.vstack([np.full((1, len(ids)), -1), places]))[:-1]
 
 
 @torch.no_grad()
 def read_texts(
-    model: LanguageModel,
-    corpus: AlignedCorpus,
-    layer: str,
-    tell: Tell,
-    *,
-    given: str = "none",
-    window: int,
+    model: LanguageModel, corpus: AlignedCorpus, layer: str, tell: Tell, *, window: int
 ) -> list[ReadText]:
-    """Every document of the split, read in windows that follow one another with the labels
-    ``given``; ``tell`` makes its decisions of the mentions of ``layer``, ``gold`` or
+    """Every document of the split, read in windows that follow one another, without labels, which
+    would give the decisions away; ``tell`` makes these of the mentions of ``layer``, ``gold`` or
     ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
-    text, found = give(corpus, given), []
+    text, found = give(corpus, "none"), []
     for d in range(len(corpus)):
         alone, place = text.part(slice(d, d + 1)), corpus.document(d)
         read, _, _ = read_document(model, alone, window=window, stride=window)
@@ -194,17 +183,13 @@ class Splits:
     def __init__(self, run: Run, tell: Tell) -> None:
         section, self.model, self.run = run.section, run.trained, run
         self.model.module.requires_grad_(False)
-        labels, window = name_labels(run.entry), run.entry.lm.window
-        self.train, self.choose, self.texts = (
-            read_texts(
-                self.model,
-                cut_documents(run.split(split), section.tokens, MOST),
-                section.labels,
-                tell,
-                given=labels,
-                window=window,
-            )
+        cut = (
+            cut_documents(run.split(split), section.tokens, MOST)
             for split in ("train", section.choose, section.report)
+        )
+        self.train, self.choose, self.texts = (
+            read_texts(self.model, one, section.labels, tell, window=run.entry.lm.window)
+            for one in cut
         )
         self.rates: dict[str, float] = {}
         self.words = sum(text.words for text in self.texts)

@@ -103,12 +103,8 @@ class Samples:
         known = self.last[which] >= 0
         age = torch.where(known, t - self.last[which], 0)
         known[:, 0] = True  # a new entity, which has no age
-        own = [
-            (one, state, embeddings[which])
-            for one, state, embeddings in zip(
-                self.both, (before, after), self.embeddings, strict=True
-            )
-        ]
+        vectors = [one[which] for one in self.embeddings]
+        own = list(zip(self.both, (before, after), vectors, strict=True))
         chosen, of_entity = _draw(
             [one.score_candidates(e @ one.which(state), age, known) for one, state, e in own],
             generator,

@@ -22,10 +22,12 @@ none, new, and the entities.
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.tasks.decisions import learning
 from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 NONE, NEW, FIRST = 0, 1, 2
@@ -49,16 +51,10 @@ def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str 
     none) of each token, int [T].
     """
     entity = np.where(spans >= 0, labels, 0).astype(np.int64)
-    numbers = {one: n for n, one in enumerate(dict.fromkeys(entity[entity > 0].tolist()))}
-    latest, target = np.empty((len(entity), len(numbers)), np.int64), np.zeros_like(entity)
-    now = np.full(len(numbers), -1)
-    for t, one in enumerate(entity.tolist()):
-        latest[t] = now
-        if one:
-            place = numbers[one]
-            target[t] = NEW if now[place] < 0 else FIRST + place
-            now[place] = t
-    return Sets(*(torch.tensor(part, device=device) for part in (latest, target)))
+    ids = pd.unique(entity[entity > 0])
+    latest, own = learning.find_latest(entity, ids), entity[:, None] == ids
+    target = np.where(latest >= 0, FIRST + np.arange(len(ids)), NEW)
+    return Sets(*(torch.tensor(one, device=device) for one in (latest, (own * target).sum(1))))
 
 
 class SetLM(nn.Module):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from entity_transformers.corpus.tasks import Task
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
-from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.inputs import NEW, Inputs
+from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 SORTED = 8
@@ -133,8 +133,7 @@ def find_embeddings(model: LanguageModel) -> Tensor:
     if model.can("causal"):
         return model.output_weight
     module: Any = model.module
-    weight: Tensor = module.get_input_embeddings().weight
-    return weight
+    return cast(Tensor, module.get_input_embeddings().weight)
 
 
 def extend_vocabulary(model: LanguageModel, more: int = NEW) -> None:

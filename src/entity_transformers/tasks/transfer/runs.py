@@ -1,7 +1,7 @@
 """The fine-tunings of one model, and what its decisions are worth: what step transfer does."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -9,25 +9,17 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import read_json, write_json
+from entity_transformers import runtime
 from entity_transformers.corpus.alignment import find_end
 from entity_transformers.corpus.tasks import Example, Task, find_task
-from entity_transformers.corpus.tasks.example import load_examples, thin_out
+from entity_transformers.corpus.tasks.example import group_examples, load_examples, thin_out
 from entity_transformers.models.base import LanguageModel, build_model, load_model
-from entity_transformers.models.folders import list_weights
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Row, Rows, Run
-from entity_transformers.steps.transfer import Recipe, fit
-from entity_transformers.study.plan import Plan
-from entity_transformers.tasks.transfer.finetuned import (
-    Finetuned,
-    keep_layers,
-    measure_loss,
-    predict,
-    train,
-)
+from entity_transformers.tasks.transfer import finetuned
+from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs
+from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -41,7 +33,6 @@ log = logging.getLogger(__name__)
 def finetune(run: Run) -> Rows:
     """Fine-tune the model on each task of transfer.tasks in each variant, and judge it on the
     task's dev and test: the losses of the rates that were tried, then the scores of each training.
-    What was finished before is read from ``run.work``.
     """
     section, trainings = run.section, Trainings(run)
     rates: dict[bool, float] = {}
@@ -56,37 +47,42 @@ def finetune(run: Run) -> Rows:
                 recipe = recipe.model_copy(update={"learning_rate": rates[recipe.pretrained]})
             for seed in trainings.seeds:
                 about = {"seed": seed, "variant": variant}
-                found += [{**row, **about} for row in trainings.score(name, recipe, seed)]
+                rows = trainings.once(trainings.score, name, recipe, seed)
+                found += [{**row, **about} for row in rows]
     yield from tried
     yield from found
 
 
 class Trainings:
-    """The trainings of one model: what each found is kept in a file of ``work``."""
+    """The trainings of one model."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.section = run, run.section
         self.seeds = self.section.seeds or (run.seed,)
         self.examples = load_examples(run.home("examples") / "examples.jsonl", self.section.named)
-        files = [run.home("corpus") / "tokenizer.json", *list_weights(run.home("lm"))]
-        own = Plan(run.params).describe(run.step, run.model, values=False)
-        self.inputs = [*map(provenance.file_digest, files), own, run.model, str(run.seed)]
+
+    def once(self, make: Callable[[str, Recipe, int], Any], *which: Any) -> Any:
+        """What ``make`` gives of a task, a recipe and a seed, kept (`Run.once`)."""
+        about = (make.__name__, *which, self.section.resolver, self.section.also_score)
+        return self.run.once(lambda: make(*which), *about)
+
+    def _list(self, name: str, split: str) -> list[Example]:
+        """The examples of a split of a task that have a label."""
+        return [e for e in self.examples[name] if e.split == split and e.label is not None]
 
     def try_rates(self, pretrained: bool) -> tuple[float, list[Row]]:
         """The best rate of those that are tried, by the loss on dev of transfer.rate_task, and
         these losses: with the section's values and the first seed, without entities.
         """
         section = self.section
-        plain = Recipe(**{name: getattr(section, name) for name in Recipe.model_fields})
-        plain = plain.on(section.rate_task)
-        plain = plain.model_copy(update={"pretrained": pretrained, "entities": "off"})
-        plain = fit(plain, self.run.entry)
+        plain = section.recipe().fit(self.run.entry, section.rate_task)
         losses: dict[float, float | None] = {}
         for factor in section.rate_factors:
             rate = section.learning_rate * factor
-            recipe = plain.model_copy(update={"learning_rate": rate})
+            change = {"pretrained": pretrained, "entities": "off", "learning_rate": rate}
+            recipe = plain.model_copy(update=change)
             try:
-                losses[rate] = self.try_recipe(recipe)
+                losses[rate] = self.once(self.try_recipe, section.rate_task, recipe, self.seeds[0])
             except TrainingError:
                 losses[rate] = None
             log.info("%s at %g: %s on dev", section.rate_task, rate, losses[rate])
@@ -98,29 +94,19 @@ class Trainings:
         rows = [{**about, "value": loss, "rate": f"{rate:g}"} for rate, loss in losses.items()]
         return min(kept, key=kept.__getitem__), rows
 
-    def try_recipe(self, recipe: Recipe) -> float:
+    def try_recipe(self, name: str, recipe: Recipe, seed: int) -> float:
         """The loss on dev, per example, after a training on transfer.rate_task."""
-        name, seed = self.section.rate_task, self.seeds[0]
-        path = self._find_file(name, (), recipe, seed, "True")
-        if path.exists():
-            return float(read_json(path)["loss"])
         model, _ = self.train(name, recipe, seed)
-        own = [one for one in self.examples[name] if one.split == "dev" and one.label is not None]
-        if not own:
+        if not (own := self._list(name, "dev")):
             raise ValueError(f"transfer.rate_task: {name} has no example of dev")
         inputs = self._make(model, model.task, own, recipe.entities, seed)
-        loss = measure_loss(model, inputs, batch=recipe.batch)
-        write_json(path, {"loss": loss})
-        return loss
+        return finetuned.measure_loss(model, inputs, batch=recipe.batch)
 
     def score(self, name: str, recipe: Recipe, seed: int) -> list[Row]:
         """Train on a task, and the scores on its dev and test, and on those of other tasks."""
         others: tuple[str, ...] = ()
         if find_task(name).shape == "pronoun":
             others = tuple(other for other in self.section.also_score if other != name)
-        path = self._find_file(name, others, recipe, seed, "False")
-        if path.exists():
-            return cast(list[Row], read_json(path)["rows"])
         model, inputs = self.train(name, recipe, seed)
         about = {"task": name, "split": "train"}
         rows: list[Row] = [
@@ -134,25 +120,13 @@ class Trainings:
             for split in ("dev", "test"):
                 found = self._judge(model, find_task(task), split, recipe, seed)
                 rows += [{**row, "task": label, "split": split} for row in found]
-        write_json(path, {"rows": rows})
         return rows
-
-    def _find_file(
-        self, name: str, others: Sequence[str], recipe: Recipe, seed: int, trial: str
-    ) -> Any:
-        """Where what a training found is kept: named by all that it depends on."""
-        read = [repr(example) for task in (name, *others) for example in self.examples[task]]
-        about = [recipe.model_dump_json(), self.section.resolver, name, *others, str(seed), trial]
-        key = provenance.digest(*self.inputs, provenance.digest(*read), *about)
-        return self.run.work / f"{key}.json"
 
     def train(self, name: str, recipe: Recipe, seed: int) -> tuple[Finetuned, list[Inputs]]:
         """The fine-tuned model, and what it was trained on: examples of train that have a label, as
         many as the recipe says, evenly spaced.
         """
-        own = [one for one in self.examples[name] if one.split == "train"]
-        own = [one for one in own if one.label is not None]
-        if not own:
+        if not (own := self._list(name, "train")):
             raise ValueError(f"task {name} has no example of train to be trained on")
         own = thin_out(own, cast(int | None, recipe.examples))
         trained = self._load(recipe, seed)
@@ -160,7 +134,7 @@ class Trainings:
         torch.manual_seed(seed)
         model = Finetuned(trained, find_task(name), recipe.dropout, recipe.pooling)
         inputs = self._make(model, model.task, own, recipe.entities, seed)
-        train(model, inputs, recipe, seed)
+        finetuned.train(model, inputs, recipe, seed)
         return model, inputs
 
     def _load(self, recipe: Recipe, seed: int) -> LanguageModel:
@@ -174,7 +148,7 @@ class Trainings:
             size = run.tokenizer.get_vocab_size()
             fresh = build_model(replace(run.entry, lm=lm), size, end, seed=seed)
             if recipe.pretrained:
-                keep_layers(trained, fresh, cast(int, recipe.layers))
+                finetuned.keep_layers(trained, fresh, cast(int, recipe.layers))
             else:
                 trained.module.load_state_dict(fresh.module.state_dict())
         return trained
@@ -198,40 +172,32 @@ class Trainings:
         if not own:
             return []
         inputs = self._make(model, task, own, recipe.entities, seed)
-        chosen = predict(model, inputs, batch=recipe.batch)
+        chosen = finetuned.predict(model, inputs, batch=recipe.batch)
         labels = np.array([one.label for one in inputs])
         commonest = int(np.unique(labels, return_counts=True)[1].max())
-        scores = {
-            "accuracy": float((labels == chosen).mean()),
-            "majority": commonest / len(labels),  # of always choosing the commonest
-        }
+        right = labels == chosen
+        scores = {"accuracy": float(right.mean()), "majority": commonest / len(labels)}
         if recipe.entities != "off":
             scores["recalls"] = sum(one.recalls for one in inputs)
         if recipe.entities == "shuffled":
             straight = self._make(model, task, own, "on", seed)
             scores["moved"] = sum(a != b for a, b in zip(inputs, straight, strict=True))
         log.info("%s %s: %s", task.name, split, scores)
-        cut = sum(one.cut for one in inputs)
-        right = (labels == chosen).astype(int).tolist()
         return [
-            {"measure": "texts_cut", "value": cut},
+            {"measure": "texts_cut", "value": sum(one.cut for one in inputs)},
             *({"measure": name, "value": scores[name], "count": len(own)} for name in scores),
             *judge_groups(task.name, own, chosen),
             *(pair_versions(own, chosen) if task.name == "winobias" else ()),
-            *({"measure": "right", "value": one, "unit": str(i)} for i, one in enumerate(right)),
+            *({"measure": "right", "value": int(x), "unit": str(i)} for i, x in enumerate(right)),
         ]
 
 
 def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> Rows:
     """The accuracy in the task's groups, and GAP's official F1 of all examples and in them."""
-    labels = [-1 if example.label is None else example.label for example in examples]
-    truth = np.array(labels)
+    truth = np.array([-1 if example.label is None else example.label for example in examples])
     for keys in ((), *GROUPED[task]) if task in GROUPED else ():
-        found: dict[tuple[str, ...], list[int]] = {}
-        for number, example in enumerate(examples):
-            found.setdefault(tuple(example.groups[key] for key in keys), []).append(number)
-        for values, numbers in sorted(found.items()):
-            about = {**dict(zip(keys, values, strict=True)), "count": len(numbers)}
+        for group, numbers in group_examples(examples, keys):
+            about = {**group, "count": len(numbers)}
             if task == "gap":
                 f1 = score_gap(truth[numbers], chosen[numbers])
                 yield {"measure": "gap_f1", "value": f1, **about}
