@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,14 @@ from entity_transformers.tasks.similarity import across_rows
 
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
 """What everything else of a study's results is made of."""
+# what stands once in the manifest where it is the same for all runs, else with each
 OF_ALL = ("git_commit", "code", "versions", "machine", "device")
-"""What stands once in the manifest where it is the same for all runs, else with each."""
 
 
 def collect(run: Run) -> None:
     """Write `COMMITTED` and manifest.json of a study from the rows and records of its runs."""
     plan, output = Plan(run.params), run.folder
-    rows: list[Mapping[str, Any]] = []
-    curves: list[dict[str, Any]] = []
-    records: dict[str, dict[str, Any]] = {}
+    rows, curves, records = list[Any](), list[Any](), dict[str, dict[str, Any]]()
     for step in (one for one in plan.steps if one.phase != "report"):
         found: list[dict[str, Any]] = []
         for model, seed in plan.runs(step):
@@ -47,11 +45,10 @@ def collect(run: Run) -> None:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
             record = artifacts.read_record(home)
-            for known in ("place", "values"):  # those of its name, and of the whole study
-                record.pop(known, None)
-            if step.phase not in ("corpus", "train"):
-                record.pop("files", None)
-            records["/".join(filter(None, (step.name, model, str(seed or ""))))] = record
+            known = ["place", "values"]  # those of its name, and of the whole study
+            known += ["files"] * (step.phase not in ("corpus", "train"))
+            name = "/".join(filter(None, (step.name, model, str(seed or ""))))
+            records[name] = {key: value for key, value in record.items() if key not in known}
         if step.gather:  # a function of the rows of all runs, by its name
             module, _, name = step.gather.partition(":")
             found = getattr(import_module(f"entity_transformers.{module}"), name)(found)
@@ -65,31 +62,19 @@ def collect(run: Run) -> None:
     artifacts.write_with(output / "units.parquet", lambda path: frame.write_units(units, path))
     table = pd.DataFrame(curves, columns=None if curves else ["curve", "model", "seed"])
     artifacts.write_text(output / "curves.csv", table.to_csv(index=False, lineterminator="\n"))
-    shown = pictures.write_pictures(_gather_pictures(run))
+    shown = pictures.write_pictures(_gather_pictures(run.params))
     how: Any = {"ensure_ascii": False, "separators": (",", ":"), "sort_keys": True}
     artifacts.write_text(output / "pictures.json", json.dumps(shown, **how) + "\n")
-    manifest = make_manifest(records, artifacts.list_digests(output, COMMITTED))
-    own = {"study": run.params.name, "digest": plan.digest(run.step)}
-    values = plan.values_of(run.step)
-    artifacts.write_json(output / MANIFEST, {**own, "values": values, **manifest})
-
-
-def make_manifest(
-    records: Mapping[str, Mapping[str, Any]], files: Mapping[str, str]
-) -> dict[str, Any]:
-    """Where a study's results come from: for all runs together, and run by run, what the records
-    say; and the digests of the results' own files.
-    """
-    common = {}
+    manifest: dict[str, Any] = {"study": run.params.name, "digest": plan.digest(run.step)}
+    manifest["values"] = plan.values_of(run.step)
     for name in OF_ALL:
-        found = [record[name] for record in records.values() if name in record]
-        if found and all(one == found[0] for one in found):
-            common[name] = found[0]
-    runs = {
-        run: {name: value for name, value in record.items() if name not in common}
-        for run, record in records.items()
-    }
-    return {**common, "runs": runs, "files": dict(files)}
+        values = [record[name] for record in records.values() if name in record]
+        if values and all(one == values[0] for one in values):
+            manifest[name] = values[0]
+            for record in records.values():
+                record.pop(name, None)
+    manifest |= {"runs": records, "files": artifacts.list_digests(output, COMMITTED)}
+    artifacts.write_json(output / MANIFEST, manifest)
 
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -108,15 +93,12 @@ def build(params: Any, results: Path) -> None:
     with damage_named(results):
         gathered = read_results(params, results)
         sections = page.build_sections(gathered)
-    home = results / "figures"
-    home.mkdir(parents=True, exist_ok=True)
-    images = {
-        name: render_png(figure) for one in sections for name, (figure, _) in one.figures.items()
-    }
+    drawn = [figure for one in sections for figure in one.figures.items()]
+    images = {name: render_png(figure) for name, (figure, _) in drawn}
     for name, image in images.items():
-        with artifacts.atomic(home / f"{name}.png") as temporary:
+        with artifacts.atomic(results / f"figures/{name}.png") as temporary:
             temporary.write_bytes(image)
-    for file in home.glob("*.png"):
+    for file in (results / "figures").glob("*.png"):
         if file.stem not in images:
             file.unlink()
     artifacts.write_json(results / "metrics.json", page.summarise_models(gathered))
@@ -125,9 +107,7 @@ def build(params: Any, results: Path) -> None:
 
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:
-    """A line for each file of a study's results that is not what its manifest says, or not what is
-    made of the others, whatever is damaged.
-    """
+    """A line for each file that is not what the manifest says, or what is made of the others."""
     for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
             with damage_named(results):
@@ -138,9 +118,7 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
 
 @contextmanager
 def damage_named(results: Path) -> Iterator[None]:
-    """Whatever numbers or a manifest that were edited lead to inside is a ValueError that names the
-    results.
-    """
+    """What edited numbers or manifests lead to inside is a ValueError that names the results."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -151,22 +129,17 @@ def damage_named(results: Path) -> Iterator[None]:
 
 
 def _read_manifest(results: Path) -> dict[str, Any]:
-    manifest = artifacts.read_json(results / MANIFEST)
-    known = {"values": {}, **manifest}
-    if not all(isinstance(known.get(key), dict) for key in ("files", "runs", "values")):
-        raise ValueError(
-            f"{results / MANIFEST}: cut or damaged: bring it back, or run report again"
-        )
+    manifest = {"values": {}, **artifacts.read_json(path := results / MANIFEST)}
+    if not all(isinstance(manifest.get(key), dict) for key in ("files", "runs", "values")):
+        raise ValueError(f"{path}: cut or damaged: bring it back, or run report again")
     return manifest
 
 
-def _find_changed(params: Any, results: Path) -> Iterator[str]:
+def _find_changed(_: Any, results: Path) -> Iterator[str]:
     """Files that are not as the manifest has them."""
-    manifest = _read_manifest(results)
-    for name in COMMITTED:
-        if name not in manifest["files"]:
-            yield f"{name}: not in {MANIFEST}"
-    for name, expected in manifest["files"].items():
+    files = _read_manifest(results)["files"]
+    yield from (f"{name}: not in {MANIFEST}" for name in COMMITTED if name not in files)
+    for name, expected in files.items():
         if not (results / name).is_file():
             yield f"{name}: missing"
         elif artifacts.list_digests(results, [name])[name] != expected:
@@ -183,13 +156,11 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
     """A manifest of another study, and values of the study that are not those that the results were
     made with, as far as their manifest has them: older ones have none.
     """
-    if not (results / MANIFEST).is_file():
-        return
-    manifest = _read_manifest(results)
-    if (study := manifest.get("study", params.name)) != params.name:
-        yield f"{results / MANIFEST}: of study {study}, not of {params.name}"
-    made = manifest.get("values", {})
-    yield from list_changed(made, Plan(params).values_of(STEPS["report"]), results / MANIFEST)
+    if (path := results / MANIFEST).is_file():
+        manifest = _read_manifest(results)
+        if (study := manifest.get("study", params.name)) != params.name:
+            yield f"{path}: of study {study}, not of {params.name}"
+        yield from list_changed(manifest["values"], Plan(params).values_of(STEPS["report"]), path)
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:
@@ -201,10 +172,9 @@ def _find_unmade(params: Any, results: Path) -> Iterator[str]:
         "metrics.json": (artifacts.read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():
-        try:
+        same = False
+        with suppress(ValueError, OSError):
             same = read(results / name) == expected
-        except (ValueError, OSError):
-            same = False
         if not same:
             yield f"{name}: not what is made of measures.csv and units.parquet"
 
@@ -220,39 +190,39 @@ def _find_damaged(params: Any, results: Path) -> Iterator[str]:
                 yield str(error)
 
 
-def _gather_pictures(run: Run) -> pictures.Pictures:
+def _gather_pictures(params: Any) -> pictures.Pictures:
     """The example, the excerpts, and the clouds whose vectors are there: of the paper's two models,
     of their first seed that has any, head words in their document with entities given.
     """
-    params, vectors, clouds = run.params, dict[str, tuple[str, Any]](), dict[str, Any]()
-    corpus = Path(folder(params.name, "corpus"))
+    corpus, clouds = Path(folder(params.name, "corpus")), dict[str, Any]()
     decode = artifacts.read_tokenizer(corpus / "tokenizer.json").decode
-    for role in ("proposed", "baseline"):
-        name, read = _find_mentions(params, role)
-        if read:
-            vectors[role] = name, (read[0][0]["context_on"], read[0][0]["entity"])
-    if vectors:
-        splits = [_read_split(corpus, split) for split in params.embeddings.splits]
-        names = [name for split in splits for name in pictures.name_entities(*split)]
-        for figure, roles in CLOUDS.items():
-            if set(roles) <= vectors.keys():
-                chosen = dict(vectors[role] for role in roles)
-                cloud = pictures.make_cloud(chosen, names, params.report.pictured_entities)
-                clouds |= {} if cloud is None else {figure: cloud}
+    mentions = {role: _find_mentions(params, role) for role in ("proposed", "baseline")}
+    vectors = {
+        role: (name, (found[0][0]["context_on"], found[0][0]["entity"]))
+        for role, (name, found) in mentions.items()
+        if found
+    }
+    splits = [_read_split(corpus, one) for one in (params.embeddings.splits if vectors else ())]
+    names = [name for split in splits for name in pictures.name_entities(*split)]
+    for figure, roles in CLOUDS.items():
+        if {*roles} <= vectors.keys():
+            chosen = dict(vectors[role] for role in roles)
+            if cloud := pictures.make_cloud(chosen, names, params.report.pictured_entities):
+                clouds[figure] = cloud
     example = pictures.take_example(*_read_split(corpus, "dev"), decode)
     return pictures.Pictures(example, clouds, _read_excerpts(params, corpus, decode))
 
 
 def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | None:
     """What step excerpts left of every model; None where it left nothing."""
-    runs, split = {}, ""
-    for entry in params.entries("causal"):
-        read = _find_arrays(params, "excerpts", entry.name, "excerpts.safetensors")
-        if read:
-            runs[entry.name], split = [arrays for arrays, _ in read], read[0][1]["split"]
+    entries = (entry.name for entry in params.entries("causal"))
+    read = {
+        name: _find_arrays(params, "excerpts", name, "excerpts.safetensors") for name in entries
+    }
+    runs = {name: [arrays for arrays, _ in found] for name, found in read.items() if found}
     if not runs:
         return None
-    documents, aligned = _read_split(corpus, split)
+    documents, aligned = _read_split(corpus, read[[*runs][-1]][0][1]["split"])
     kept = cut(aligned)
     named = {document.id: document for document in documents if document.id in kept.names}
     return pictures.gather_excerpts(kept, [named[name] for name in kept.names], decode, runs)
@@ -261,7 +231,7 @@ def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | N
 def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
     """The first model of a role that has any vectors of mentions, and these of its seeds."""
     name = next((e.name for e in params.entries("encode") if e.role == role), "")
-    return name, _find_arrays(params, "embeddings", name, "mentions.safetensors")
+    return name, _find_arrays(params, "embeddings", name, "mentions.safetensors") if name else []
 
 
 def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
@@ -273,9 +243,7 @@ def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:
-    """The arrays and facts of a model's seeds that have such a file; none of no model."""
-    if not model:
-        return []
+    """The arrays and facts of a model's seeds that have such a file."""
     files = [Path(folder(params.name, step, model, seed), name) for seed in params.seeds_of(model)]
     return [artifacts.read_arrays(file) for file in files if file.is_file()]
 

@@ -8,44 +8,29 @@ import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import cycle, zip_longest
+from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
+from matplotlib import style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.pictures import Cloud
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 
-INK, GRID, EDGE = "#333333", "#e4e4e4", "#9a9a9a"
-PROPOSED, BASELINE = "#1f6fb4", "#ee7d0e"  # blue and orange as in the paper
-UNLABELLED, SHUFFLED, FIRST_ONLY, MATCHED = "#2a9d6f", "#c2559d", "#5bb5d8", "#8a6a4a"
+INK = "#333333"
+PROPOSED, BASELINE, MATCHED = "#1f6fb4", "#ee7d0e", "#8a6a4a"  # blue and orange as in the paper
+CONTROLS = {"none": "#2a9d6f", "shuffled": "#c2559d", "first-only": "#5bb5d8"}
+"""Colours of the usual controls by the labels that they read."""
 PALETTE = (
-    *(PROPOSED, BASELINE, UNLABELLED, SHUFFLED, MATCHED),
-    *("#d7c12b", FIRST_ONLY, "#6a51a3", "#b2332f", "#7f7f7f"),
+    *(PROPOSED, BASELINE, CONTROLS["none"], CONTROLS["shuffled"], MATCHED),
+    *("#d7c12b", CONTROLS["first-only"], "#6a51a3", "#b2332f", "#7f7f7f"),
 )
 MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
-STYLE: Any = {
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelcolor": INK,
-    "axes.edgecolor": EDGE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.color": INK,
-    "lines.linewidth": 1.8,
-    "legend.frameon": False,
-}
+STYLE = Path(__file__).with_suffix(".mplstyle")
 DPI = 150
 MARKERS = ("o", "^")
 LEADS = ("differences", "prices", "capacity", "transfer_scores", "overview", "recall", "figure2")
@@ -58,7 +43,10 @@ def choose_colours(results: Results) -> dict[str, str]:
     """
     chosen: dict[str, str] = {}
     for entry in results.entries:
-        colour = _usual(results, entry)
+        colour = {results.proposed: PROPOSED, results.baseline: BASELINE}.get(entry)
+        if colour is None and entry.role == "control":
+            matched = getattr(entry.lm, "matched_to", None) is not None
+            colour = MATCHED if matched else CONTROLS.get(entry.labels)
         if colour and colour not in chosen.values():
             chosen[entry.name] = colour
     free = [colour for colour in PALETTE if colour not in chosen.values()] or [INK]
@@ -66,20 +54,8 @@ def choose_colours(results: Results) -> dict[str, str]:
     return chosen | dict(zip(others, cycle(free), strict=False))
 
 
-def _usual(results: Results, entry: ModelEntry) -> str | None:
-    if entry in (results.proposed, results.baseline):
-        return PROPOSED if entry == results.proposed else BASELINE
-    if entry.role != "control":
-        return None
-    if getattr(entry.lm, "matched_to", None) is not None:
-        return MATCHED
-    return {"none": UNLABELLED, "shuffled": SHUFFLED, "first-only": FIRST_ONLY}.get(entry.labels)
-
-
 def choose_marks(results: Results) -> dict[str, str]:
-    """A marker for each model of the study, by name, so that models of one colour differ; "" for
-    the first of a colour.
-    """
+    """Markers by model, so that models of one colour differ; "" for the first of a colour."""
     colours = choose_colours(results)
     seen = list(colours.values())
     return {n: MARKS[seen[:i].count(seen[i]) % len(MARKS)] for i, n in enumerate(colours)}
@@ -93,7 +69,7 @@ def choose_lead(figures: Collection[str]) -> str | None:
 def render_png(figure: Figure) -> bytes:
     """The figure as PNG; equal figures give equal bytes (no date, no version inside)."""
     file = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
+    with style.context(STYLE):
         canvas = FigureCanvasAgg(figure)
         canvas.print_figure(file, format="png", dpi=DPI, metadata={"Software": None})
     return file.getvalue()
@@ -135,10 +111,16 @@ def draw_lines(panels: Sequence[Panel]) -> Figure | None:
     handles = {}
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for line in panel.lines:
-            look: Any = {"color": line.colour, "linestyle": line.dash, "markersize": 4}
-            look["marker"] = line.mark or ("o" if len(line.x) < 6 else "")
-            look |= {"markevery": max(1, len(line.x) // 8), "zorder": 3 if line.front else 2}
-            [handles[line.label]] = axes.plot(line.x, line.y, **look)
+            [handles[line.label]] = axes.plot(
+                line.x,
+                line.y,
+                color=line.colour,
+                linestyle=line.dash,
+                marker=line.mark or ("o" if len(line.x) < 6 else ""),
+                markersize=4,
+                markevery=max(1, len(line.x) // 8),
+                zorder=3 if line.front else 2,
+            )
             if line.low is not None and line.high is not None:
                 band: Any = {"color": line.colour, "alpha": 0.15, "linewidth": 0}
                 axes.fill_between(line.x, line.low, line.high, **band)
@@ -146,10 +128,9 @@ def draw_lines(panels: Sequence[Panel]) -> Figure | None:
         axes.margins(x=0.02)
         if panel.log:
             axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_formatter("{x:g}")
         else:
-            axes.xaxis.set_major_formatter("{x:,.0f}")
             axes.locator_params(axis="x", nbins=6)
+        axes.xaxis.set_major_formatter("{x:g}" if panel.log else "{x:,.0f}")
     order = [line.label for line in sorted(panels[-1].lines, key=lambda line: -line.y[-1])]
     figure.legend([handles[label] for label in order], order, loc="outside right upper")
     return figure
@@ -187,11 +168,10 @@ def draw_intervals(
     across, down = min(across, len(panels)), -(-len(panels) // across)
     figure = Figure(figsize=(max(6.0, 3.0 * across + 1.6), down * (1.3 + 0.32 * len(rows))))
     figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
-    grid = figure.subplots(down, across, squeeze=False, sharey=True, sharex=bool(margin))
-    every = grid.flatten()[: len(panels)]
-    for axes in grid.flatten()[len(panels) :]:
+    every = figure.subplots(down, across, squeeze=False, sharey=True, sharex=bool(margin)).flatten()
+    for axes in every[len(panels) :]:
         axes.remove()
-    for axes, panel in zip(every, panels, strict=True):
+    for axes, panel in zip(every, panels, strict=False):
         if margin:
             axes.axvspan(-margin, margin, color="0.5", alpha=0.15, linewidth=0)
             axes.axvline(0.0, color=INK, linewidth=0.8)
@@ -209,8 +189,8 @@ def draw_intervals(
                         " run the study again"
                     )
                 look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}
-                look["markerfacecolor"] = "none" if bar.hollow else bar.colour
-                axes.errorbar([value], [place], xerr=error, **look)
+                fill = "none" if bar.hollow else bar.colour
+                axes.errorbar([value], [place], xerr=error, markerfacecolor=fill, **look)
         axes.set_title(panel.title, fontsize=9.5)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
@@ -236,8 +216,9 @@ def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
         axes.set(title=title, xticks=[], yticks=[])
         axes.grid(visible=False)
         axes.spines[["top", "right"]].set_visible(True)
-    dots = [(*one, "s") for one in zip(number_names(cloud.names), colours, strict=True)]
-    dots += [(label, INK, MARKERS[i]) for i, label in enumerate(labels) if len(labels) > 1]
+    dots = list(zip(number_names(cloud.names), colours, ["s"] * len(colours), strict=True))
+    if len(labels) > 1:
+        dots += [(label, INK, mark) for label, mark in zip(labels, MARKERS, strict=False)]
     handles = [
         # a dollar sign would begin a formula
         Line2D([], [], color=colour, marker=mark, linestyle="", label=name.replace("$", r"\$"))

@@ -19,13 +19,11 @@ what was measured along the training.
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import filterfalse
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,9 +31,12 @@ import numpy as np
 import pandas as pd
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
-CURVE_TEXTS = ("curve", "model")
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
+AGAIN = "run the study's steps again"
+FORMULA = r"(?='*[=+\-@\t\r\n＝＋－＠])"
+"""How a text begins that a spreadsheet would compute: as OWASP says, it is written in quotes."""
+_guard = partial(re.sub, rf"\A{FORMULA}(?![-+]?[\d.]+(e[-+]?\d+)?\Z)", "'")
+_unguard = partial(re.sub, rf"\A'{FORMULA}", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +74,16 @@ class Scores(NamedTuple):
 
 
 def make(rows: Iterable[Mapping[str, Any]], first: tuple[str, ...] = FIRST) -> pd.DataFrame:
-    """Rows as a frame whose columns stand in the order of the file, numbers as numbers and texts
-    without missing values.
-    """
+    """Rows as a frame in the file's order of columns; texts have no missing values."""
     data = pd.DataFrame(list(rows), dtype=object)  # so that a whole number stays one
-    further = sorted(name for name in data.columns if name not in first)
-    data = data.reindex(columns=[*first, *further])
+    data = data.reindex(columns=[*first, *sorted({*data}.difference(first))]).astype(object)
+    texts = data.drop(columns=[*NUMBERS]).fillna("").astype(str).astype("category")
     numbers = {name: pd.to_numeric(data[name]).astype(kind) for name, kind in NUMBERS.items()}
-    texts = {
-        name: data[name].where(data[name].notna(), "").astype(str).astype("category")
-        for name in data.columns
-        if name not in NUMBERS
-    }
-    return data.assign(**numbers, **texts)
+    return data.assign(**texts, **numbers)
 
 
-def make_units(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Such rows with a column ``unit``, maybe none."""
-    return make(rows, (*FIRST, "unit"))
+make_units = partial(make, first=(*FIRST, "unit"))
+"""Such rows with a column ``unit``, maybe none."""
 
 
 class Frame:
@@ -99,21 +92,22 @@ class Frame:
     def __init__(self, data: pd.DataFrame | None = None, source: str = "measures.csv") -> None:
         """Two rows that differ in nothing but their number raise ValueError."""
         self.data = make(()) if data is None else data
-        about = [name for name in self.data.columns if name not in ("value", "count")]
-        twice = self.data[self.data.duplicated(about)]
+        about = self.data.drop(columns=["value", "count"])
+        twice = about[about.duplicated()]
         if len(twice):
-            row = " ".join(f"{name}={value}" for name, value in twice.iloc[0][about].items())
+            row = " ".join(f"{name}={value}" for name, value in twice.iloc[0].items())
             raise ValueError(f"{source}: the same number twice: {row}")
 
     @cached_property
     def _index(self) -> dict[Key, dict[tuple[str, int | None], Cell]]:
         index: dict[Key, dict[tuple[str, int | None], Cell]] = defaultdict(dict)
-        further = [name for name in self.data.columns if name not in FIRST]
-        columns = (self.data[name].tolist() for name in (*FIRST, *further))
-        for step, model, seed, split, measure, value, count, *about in zip(*columns, strict=True):
-            key = at(step, measure, split, **dict(zip(further, about, strict=True)))
-            cell = Cell(None if math.isnan(value) else value, None if count is pd.NA else count)
-            index[key][model, None if seed is pd.NA else seed] = cell
+        rows = self.data.astype(object).where(self.data.notna(), None)
+        for row in rows.to_dict("records"):
+            run, cell = (
+                (row.pop("model"), row.pop("seed")),
+                Cell(row.pop("value"), row.pop("count")),
+            )
+            index[at(**row)][run] = cell
         return dict(index)
 
     @cached_property
@@ -125,18 +119,12 @@ class Frame:
         """The rows of a step that have these values, maybe none."""
         found = self.steps.get(step, self.data.iloc[:0])
         for name, value in columns.items():
-            name = name.rstrip("_")
-            if name not in found:
-                return found.iloc[:0]
-            found = found[found[name] == value]
+            found = found[found.get(name.rstrip("_"), pd.Series("", found.index)) == value]
         return found
 
     def distinct(self, column: str, step: str, **columns: str) -> tuple[str, ...]:
-        """The different values of a column in those rows, in the order of the file, without the
-        empty one.
-        """
-        found = self.find(step, **columns)
-        values = found[column].unique() if column in found else ()
+        """A column's values in those rows, each once, as they come, without the empty one."""
+        values = self.find(step, **columns).get(column, pd.Series(dtype=str)).unique()
         return tuple(str(value) for value in values if value != "")
 
     def list_places(self, step: str, measure: str) -> list[dict[str, str]]:
@@ -159,15 +147,13 @@ class Units:
     @cached_property
     def _index(self) -> dict[tuple[str, Key], dict[int, Scores]]:
         index: dict[tuple[str, Key], dict[int, Scores]] = defaultdict(dict)
-        further = [name for name in self.data.columns if name not in (*FIRST, "unit")]
-        names = ["seed", "model", "step", "measure", "split", *further]
         data = self.data.sort_values("seed", kind="stable")
-        for (seed, model, step, measure, split, *about), part in data.groupby(
-            names, observed=True, sort=False
-        ):
-            key = at(step, measure, split, **dict(zip(further, about, strict=True)))
-            units, values = tuple(part["unit"]), part["value"].to_numpy()
-            index[model, key][int(seed)] = Scores(units, values, part["count"].to_numpy(float))
+        names = [name for name in data if name not in ("value", "count", "unit")]
+        for found, part in data.groupby(names, observed=True, sort=False):
+            about = dict(zip(names, found, strict=True))
+            run, seed = about.pop("model"), int(about.pop("seed"))
+            numbers = (part[name].to_numpy(float) for name in ("value", "count"))
+            index[run, at(**about)][seed] = Scores(tuple(part["unit"]), *numbers)
         return dict(index)
 
     @property
@@ -185,62 +171,42 @@ class Units:
 
 
 def render(data: pd.DataFrame) -> str:
-    """measures.csv: numbers read back to the same ones, whole ones have no point; texts that a
-    spreadsheet would compute stand behind a quotation mark.
-    """
-    values = data["value"].map(
-        lambda value: "" if math.isnan(value) else repr(value).removesuffix(".0")
-    )
+    """measures.csv: numbers read back to the same ones, whole ones have no point."""
+    values = data["value"].map(lambda value: repr(value).removesuffix(".0"), na_action="ignore")
     texts = {name: data[name].map(_guard) for name in data if name not in NUMBERS}
     return data.assign(value=values, **texts).to_csv(index=False, lineterminator="\n")
 
 
-def _guard(text: str) -> str:
-    """As OWASP says it of CSV injection; a number stays as it is."""
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}" if _FORMULA.match(text) else text
-    return text
-
-
 def read_measures(path: Path) -> Frame:
     """measures.csv; a damaged one raises ValueError."""
-    data = _read_csv(path, FIRST, texts=lambda name: name not in NUMBERS)
-    for name in data.columns.difference([*NUMBERS]):
-        data[name] = data[name].map(_unguard).astype("category")
-    return Frame(data.astype(NUMBERS), str(path))
-
-
-def _unguard(text: str) -> str:
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+    data = _read_csv(path, FIRST, NUMBERS)
+    texts = data.drop(columns=[*NUMBERS])
+    texts = texts.apply(lambda column: column.map(_unguard)).astype("category")
+    return Frame(data.assign(**texts).astype(NUMBERS), str(path))
 
 
 def read_curves(path: Path) -> pd.DataFrame:
     """curves.csv: empty cells are NaN."""
-    return _read_csv(path, ("curve", "model", "seed"), texts=lambda name: name in CURVE_TEXTS)
+    return _read_csv(path, ("curve", "model", "seed"))
 
 
-AGAIN = "run the study's steps again"
-
-
-def _read_csv(path: Path, first: tuple[str, ...], texts: Callable[[str], bool]) -> pd.DataFrame:
-    """A CSV file that begins with these columns; all but texts are numbers, read bit for bit."""
+def _read_csv(
+    path: Path, first: tuple[str, ...], numbers: Collection[str] | None = None
+) -> pd.DataFrame:
+    """A CSV file, read bit for bit; all but the first two columns are numbers by default."""
     try:
-        # pandas would fill a line that was cut with empty cells
-        lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
-        names = next(lines, [])
+        names, *lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
         for number, line in enumerate(lines, start=2):
             if len(line) != len(names):
                 raise ValueError(f"line {number} has {len(line)} values, expected {len(names)}")
-        data = pd.read_csv(path, dtype=str, keep_default_na=False)
-        if tuple(data.columns[: len(first)]) != first:
-            raise ValueError(f"the first columns are {[*data]}, expected {','.join(first)}")
-        for name in filterfalse(texts, data):
-            data[name] = [float(text) if text else math.nan for text in data[name]]
+        if tuple(names[: len(first)]) != first:
+            raise ValueError(f"the first columns are {names}, expected {','.join(first)}")
+        data = pd.DataFrame(lines, columns=names, dtype=str)
+        for name in names[2:] if numbers is None else numbers:
+            data[name] = [float(text or "nan") for text in data[name]]
     except ValueError as error:
         raise ValueError(f"{path}: {error}: {AGAIN}") from None
-    return data.astype(dict.fromkeys(filter(texts, data), "category"))
+    return data
 
 
 def read_units(path: Path) -> Units:

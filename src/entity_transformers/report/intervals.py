@@ -7,8 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy import stats
@@ -27,22 +28,18 @@ BOOTSTRAP_SEED = 1
 MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
 HOLDS, FAILS, OPEN, ABSENT = "holds", "contradicted", "not shown", "not measured"
 SMALLER, UNUSED = "smaller than printed", "inert"
-BOOTSTRAPPED = 20
-"""Units from which on they are resampled."""
+BOOTSTRAPPED = 20  # units from which on they are resampled
+INERT = 1e-3  # nats per token: a memory that changes less is not used
 INTERVAL = (
     f"Intervals are of {LEVEL:.0%}: the variances over documents (by a bootstrap, or by a jackknife"
     f" where they are fewer than {BOOTSTRAPPED}) and over seeds are added."
 )
-"""For notes."""
-INERT = 1e-3
-"""Nats per token: a memory that changes less is not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Number):
-    """A number, often a difference, with its interval and two-sided p: those of a sum of two
-    variances, over ``units`` and, with several, over ``seeds``. Both are None for fewer than two
-    units. ``errors``: the standard errors over units and over seeds, where they are known.
+    """A number, often a difference, with its interval and two-sided p, both None for fewer than two
+    units; ``errors``: the standard errors over units and over seeds, where they are known.
     """
 
     value: float
@@ -64,11 +61,17 @@ class Estimate(Number):
         return replace(self, value=factor * self.value, low=low, high=high, errors=(None, None))
 
 
+class Variance(NamedTuple):
+    """Of a mean, with its degrees of freedom."""
+
+    value: float
+    freedom: float
+
+
 F1 = "f1"
 UNITS = {"loss": "nll", "last_word_perplexity": "nll", "span_f1": F1, "accuracy": "correct"}
 """By the name of a measure what of its units it is: the sum of their values by that of their counts
-(nats per token, right answers per question), or `F1`, which is such a ratio, too.
-"""
+(nats per token, right answers per question), or `F1`, which is such a ratio, too."""
 
 
 def divide(value: np.ndarray, *counts: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -85,47 +88,43 @@ def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
     return divide(*columns[:half], axis=axis) - divide(*columns[half:], axis=axis)
 
 
-def _read_units(results: Results, side: Side, measure: str) -> dict[int, tuple[Any, Columns]]:
+def _read_units(
+    results: Results, side: Side, measure: str
+) -> dict[int, tuple[tuple[str, ...], Columns]]:
     """The names of the units and the columns to `divide`, of each seed; none without a model."""
     model, key = side
-    if model is None:
-        return {}
-    about, names = dict(key.about), [measure]
-    if measure == F1:
-        about.pop("average", None)  # over all types
-        names = ["correct", "predicted", "gold"]
-    keys = (at(key.step, name, key.split, **about) for name in names)
-    found = [results.units.find(model.name, key) for key in keys]
+    about = {name: value for name, value in key.about if (measure, name) != (F1, "average")}
+    names = ("correct", "predicted", "gold") if measure == F1 else (measure,)
+    found = [
+        results.units.find(model.name if model else "", at(key.step, name, key.split, **about))
+        for name in names
+    ]
     read = {}
     for seed in (seed for seed in results.seeds if all(seed in one for one in found)):
         first, *others = (one[seed] for one in found)
-        if measure == F1:
-            read[seed] = first.units, (2 * first.values, *(other.values for other in others))
-        else:
-            read[seed] = first.units, (first.values, first.counts)
+        spans = (2 * first.values, *(other.values for other in others))  # of F1, over all types
+        read[seed] = first.units, spans if others else (first.values, first.counts)
     return read
 
 
 def describe(results: Results, side: Side, measure: str = "") -> Estimate | None:
     """A model's number with its interval; None where it has no units."""
-    measure = measure or UNITS[side[1].measure]
-    seeds = [columns for _, columns in _read_units(results, side, measure).values()]
-    found = estimate(divide, seeds, results.bootstrap_samples)
+    read = _read_units(results, side, measure or UNITS[side[1].measure])
+    found = estimate(divide, [columns for _, columns in read.values()], results.bootstrap_samples)
     return found and replace(found, signed=False)
 
 
 def compare(
     results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
 ) -> Estimate | None:
-    """The first side's number minus the second's (of ``other`` units, if they are named), paired by
-    unit and by seed (`pair_up`); None where one was not measured.
-    """
+    """The first number minus the second (of ``other`` units), paired by unit and seed."""
     measure = measure or UNITS[ours[1].measure]
-    first = _read_units(results, ours, measure)
-    second = _read_units(results, theirs, other or measure)
+    first, second = (
+        (side[0], _read_units(results, side, name))
+        for side, name in ((ours, measure), (theirs, other or measure))
+    )
     pairs = []
-    read = pair_up((ours[0], first), (theirs[0], second))
-    for (units, columns), (their_units, their_columns) in read:
+    for (units, columns), (their_units, their_columns) in pair_up(first, second):
         if units != their_units or not np.array_equal(columns[-1], their_columns[-1]):
             names = dict.fromkeys(model.name for model, _ in (ours, theirs) if model is not None)
             raise ValueError(
@@ -158,17 +157,13 @@ def estimate(
 ) -> Estimate | None:
     """A statistic of the columns [units] of each seed, with an interval: of their means over seeds.
     Its variance over units is that of a bootstrap, or of a jackknife where they are fewer than
-    `BOOTSTRAPPED`; that over seeds is added. Of a ratio, units
-    without a count are left out. None for no seed or no unit.
-
-    NaN or infinity in a column raises ValueError.
+    `BOOTSTRAPPED`; that over seeds is added. Of a ratio, units without a count are left out. None
+    for no seed or no unit; NaN or infinity in a column raises ValueError.
     """
-    if not seeds:
+    if not seeds or not len(seeds[0][0]):
         return None
-    if len({len(column) for columns in seeds for column in columns}) > 1:
-        raise ValueError("units.parquet: the seeds of a model scored different units")
-    means = tuple(np.mean(column, axis=0) for column in zip(*seeds, strict=True))
-    broken = np.flatnonzero(~np.isfinite(np.stack(means)).all(axis=0))
+    means = np.mean(seeds, axis=0)
+    broken = np.flatnonzero(~np.isfinite(means).all(axis=0))
     if len(broken):
         raise ValueError(
             f"{len(broken)} of {len(means[0])} units have a score that is NaN or infinite, the"
@@ -176,8 +171,7 @@ def estimate(
         )
     ratio = len(means) in (2, 4)  # but not an F1
     kept = means[-1] > 0 if ratio else np.ones(len(means[0]), bool)
-    columns = tuple(column[kept] for column in means)
-    units = len(columns[0])
+    columns, units = tuple(means[:, kept]), int(kept.sum())
     if units == 0:
         return None
     value = float(statistic(*columns, axis=-1))
@@ -186,17 +180,26 @@ def estimate(
     by_seed = [float(statistic(*(column[kept] for column in one), axis=-1)) for one in seeds]
     spread = bootstrap if units >= BOOTSTRAPPED else jackknife
     over_units = Variance(spread(statistic, columns, samples), units - 1)
-    over_seeds = seed_variance(by_seed)
-    (low, high), p = combine(value, over_units, over_seeds)
-    errors = math.sqrt(over_units.value), over_seeds and math.sqrt(over_seeds.value)
-    how: Any = {"units": units, "seeds": len(seeds), "errors": errors}
-    return Estimate(value, low=low, high=high, p=p, **how)
+    return replace(add_up(by_seed, over_units, value), units=units)
+
+
+def add_up(
+    by_seed: Sequence[float], over_units: Variance | None = None, value: float | None = None
+) -> Estimate:
+    """A number (by default the mean of those of each seed) with the interval of the sum of its
+    variances over units and over seeds, as far as they are known.
+    """
+    found = Estimate(fmean(by_seed) if value is None else value, seeds=len(by_seed))
+    variances = over_units, seed_variance(by_seed)
+    if not any(variances):
+        return found
+    (low, high), p = combine(found.value, *variances)
+    units, seeds = (one and math.sqrt(one.value) for one in variances)
+    return replace(found, low=low, high=high, p=p, errors=(units, seeds))
 
 
 def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: int) -> float:
-    """Variance of a statistic: that of its values in resamples of the entries of the columns, which
-    are drawn together.
-    """
+    """Variance of a statistic in resamples of the columns' entries, which are drawn together."""
     found = stats.bootstrap(
         columns,
         statistic,
@@ -211,21 +214,12 @@ def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: i
 
 
 def jackknife(statistic: Callable[..., np.ndarray], columns: Columns, _: int = 0) -> float:
-    """Variance of a statistic by leaving out each entry in turn (of a mean: that of Student's
-    interval).
-    """
+    """Variance by leaving out each entry in turn (of a mean: that of Student's interval)."""
     units = len(columns[0])
     left = ~np.eye(units, dtype=bool)
     parts = (np.stack([column[kept] for kept in left]) for column in columns)
     values = statistic(*parts, axis=-1)
     return float((units - 1) / units * ((values - values.mean()) ** 2).sum())
-
-
-class Variance(NamedTuple):
-    """Of a mean, with its degrees of freedom."""
-
-    value: float
-    freedom: float
 
 
 def seed_variance(values: Sequence[float]) -> Variance | None:
@@ -261,13 +255,7 @@ def compare_seeds(
 ) -> Estimate | None:
     """The mean of `pair_seeds`, with Student's interval if there are several; None for no seed."""
     gaps = pair_seeds(results, first, second, transform)
-    if not gaps:
-        return None
-    value, variance = fmean(gaps), seed_variance(gaps)
-    if variance is None:
-        return Estimate(value)
-    (low, high), p = combine(value, variance)
-    return Estimate(value, low=low, high=high, p=p, seeds=len(gaps))
+    return add_up(gaps) if gaps else None
 
 
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
@@ -305,17 +293,15 @@ def loss(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
 
 
 def judged_split(results: Results) -> str | None:
-    """The split that claims are judged on: test, else dev, else the first that has scores per
-    document.
-    """
+    """The split that claims are judged on: test, else dev, else the first with scores per unit."""
     splits = results.units.splits("perplexity", "nll")
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
 
 
 def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Estimate | None:
-    """Loss of the model under test with entities minus that of another one, given entities "on",
-    "off" or "shuffled", in nats per token of the split that claims are judged on; None where one
-    was not scored.
+    """Nats per token, on the split that claims are judged on, of the model under test with entities
+    minus those of another one, given entities "on", "off" or "shuffled"; None where one was not
+    scored.
     """
     split = judged_split(results) or ""
     return compare(results, (results.proposed, loss(split, "on")), (against, loss(split, given)))
@@ -332,9 +318,9 @@ def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
         pairs += [(ours, "off"), (ours, "shuffled")]
     for model in results.controls:
         given = ("on", "off") if has_entities(model) else ("off",)
-        means = {one: results.statistic(model, loss(split, one)).value for one in given}
-        known = {one: mean for one, mean in means.items() if mean is not None}
-        pairs.append((model, min(known, key=known.__getitem__, default="off")))
+        known = [(results.statistic(model, loss(split, one)).value, one) for one in given]
+        scored = [(mean, one) for mean, one in known if mean is not None]
+        pairs.append((model, min(scored, key=itemgetter(0), default=(0, "off"))[1]))
     for against, condition in pairs:
         found = compare_loss(results, against, condition)
         if found is not None and against is not None:
@@ -342,9 +328,7 @@ def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
 
 
 class Pair(NamedTuple):
-    """Two judged on the same examples: how many the first alone has right, the second alone, and
-    how many examples there are.
-    """
+    """How many of the ``examples`` the first alone has right, and the second alone."""
 
     first: int
     second: int
@@ -362,11 +346,10 @@ class Pair(NamedTuple):
 
 
 def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
-    """The pairs of a model's seeds: ``key`` is that of ``only_first``, beside which there is
-    ``only_second``.
-    """
-    first = results.by_seed(model, key)
-    second = results.by_seed(model, replace(key, measure="only_second"))
+    """A model's pairs by seed: ``key`` is that of ``only_first``, beside ``only_second``."""
+    first, second = (
+        results.by_seed(model, replace(key, measure=name)) for name in ("only_first", "only_second")
+    )
     count = round(results.count(model, key) or 0)
     return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
 
@@ -385,37 +368,26 @@ def mcnemar(pair: Pair) -> float:
 
 
 def average_pairs(pairs: Sequence[Pair]) -> Estimate:
-    """The mean difference of the pairs of several seeds, with an interval over examples (their mean
-    variance) and seeds.
-    """
-    gaps, examples = [pair.difference for pair in pairs], min(pair.examples for pair in pairs)
-    found = Estimate(fmean(gaps), 1, percent=True, seeds=len(gaps))
-    if examples < 2:
-        return found
-    over_examples = Variance(fmean(pair.variance for pair in pairs), examples - 1)
-    (low, high), _ = combine(found.value, over_examples, seed_variance(gaps))
-    return replace(found, low=low, high=high)
+    """The mean difference of several seeds' pairs, its interval over examples and seeds."""
+    freedom = min(pair.examples for pair in pairs) - 1
+    variance = Variance(fmean(pair.variance for pair in pairs), freedom) if freedom else None
+    found = add_up([pair.difference for pair in pairs], variance)
+    return replace(found, digits=1, percent=True)
 
 
 QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 def share_interval(right: float, examples: int) -> Interval:
-    """The interval of a share over examples, by Wilson (1927), which is not empty where none or all
-    are right; ``right`` examples of so many, or the mean of it over seeds.
-    """
-    square = QUANTILE**2
-    share = min(1.0, max(0.0, right / examples))
+    """Of a share, by Wilson (1927): ``right`` (a mean over seeds) of so many examples."""
+    square, share = QUANTILE**2, min(1.0, max(0.0, right / examples))
     half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
-    low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
-    scale = 1 + square / examples
-    return max(0.0, low / scale), min(1.0, high / scale)
+    middle, scale = share + square / (2 * examples), 1 + square / examples
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
 
 
 def share_number(shares: Sequence[float], examples: int) -> Number:
-    """A share of examples that are right, the mean of one per seed, with an interval over examples
-    (as wide as Wilson's) and over seeds.
-    """
+    """A share of right answers by seed: interval over examples (Wilson's) and seeds."""
     mean, over_seeds = fmean(shares), seed_variance(shares)
     low, high = share_interval(mean * examples, examples)
     if over_seeds is not None:

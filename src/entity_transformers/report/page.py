@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-import matplotlib
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from matplotlib import style
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
@@ -41,20 +41,14 @@ from entity_transformers.report.results import Results, has_entities, write_labe
 from entity_transformers.report.table import Table, finish, is_numeric, is_paper, render_markdown
 from entity_transformers.study.params import STEPS
 
-MODULES = (
-    *(corpus, lm, perplexity, vectors),
-    *(memories, remembering, decisions, transfer),
-)
-"""What the report shows, in the order of the steps."""
+MODULES = (corpus, lm, perplexity, vectors, memories, remembering, decisions, transfer)
 PARTS = tuple(part for module in MODULES for part in module.PARTS)
-ROWS = 40
-"""Tables of more rows are folded."""
+"""What the report shows, in the order of the steps."""
 SILENT = ("embeddings", "excerpts", "report", "tokenizer", "passages")
 """Steps that have no table of their own."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A section as the report shows it: its tables by name, and its figures with captions."""
 
     name: str
@@ -73,18 +67,14 @@ def list_parts(results: Results) -> Iterator[Part]:
 
 
 def build_sections(results: Results, figures: bool = True) -> list[Section]:
-    """Every table and figure of those steps; tables without a row and figures without data are left
-    out. The claims come first.
-    """
+    """Every table that has a row and every figure that has data, the claims first."""
     claims = finish(build_claims(results), results.paper)
     sections = [Section("claims", claims.title, {"claims": claims} if claims.rows else {}, {})]
     for part in list_parts(results):
-        made = [
-            one.build(results) if isinstance(one, Pivot) else one(results) for one in part.tables
-        ]
+        made = (t.build(results) if isinstance(t, Pivot) else t(results) for t in part.tables)
         tables = {one.name: finish(one, results.paper) for one in made if one.rows}
         drawn = {}
-        with matplotlib.rc_context(STYLE):
+        with style.context(STYLE):
             for name, draw in part.figures.items() if figures else ():
                 if (figure := draw(results)) is not None:
                     drawn[name] = figure, " ".join((draw.__doc__ or "").split())
@@ -93,70 +83,58 @@ def build_sections(results: Results, figures: bool = True) -> list[Section]:
 
 
 def write_headline(results: Results) -> tuple[str, ...]:
-    """The sentences that open the report, each made from the numbers: perplexity, the verdict on
-    entities, and what the sections say.
-    """
+    """What opens the report: perplexity, the verdict on entities, what the sections say."""
     said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     judged = results.tests_a_model and (judged_split(results) or not said)
     verdict = judge_entities(results)[1] if judged else ""
-    sentences = tuple(
-        filter(None, (say_counting(results), say_perplexity(results), verdict, *said))
+    sentences = (say_counting(results), say_perplexity(results), verdict, *said)
+    return tuple(filter(None, sentences)) or ("Nothing has been measured yet.",)
+
+
+def _fill(template: str, results: Results, sections: Sequence[Section], **more: Any) -> str:
+    """A template with what both of them show; ``captions`` by the names of the figures."""
+    environment = Environment(
+        loader=PackageLoader("entity_transformers", "report"),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return sentences or ("Nothing has been measured yet.",)
-
-
-def list_captions(sections: Sequence[Section]) -> dict[str, str]:
-    """The captions of all figures, by name."""
-    return {name: cap for one in sections for name, (_, cap) in one.figures.items()}
+    captions = {name: cap for one in sections for name, (_, cap) in one.figures.items()}
+    return environment.get_template(template).render(
+        title=results.title,
+        headline=write_headline(results),
+        missing=say_missing(results),
+        sections=sections,
+        captions=captions,
+        lead=choose_lead(captions),
+        **more,
+    )
 
 
 def write_readme(results: Results, sections: Sequence[Section]) -> str:
     """README.md beside the folder ``figures``."""
-    figures = list_captions(sections)
-    lead = choose_lead(figures)
-    parts = [f"# {results.title}", *(f"- {sentence}" for sentence in write_headline(results))]
-    parts += [_draw(lead, figures[lead])] if lead else []
-    models = ", ".join(write_label(model) for model in results.trained)
-    seeds = ", ".join(map(str, results.seeds))
-    parts.append(f"Models: {models}. Seeds: {seeds}. {say_missing(results)}".rstrip())
-    for section in sections:
-        parts.append(f"## {section.title}")
-        parts += [_draw(name, figures[name]) for name in section.figures if name != lead]
-        for table in section.tables.values():
-            shown = replace(table, title=table.title if table.name != "claims" else "")
-            text = render_markdown(shown, level=3)
-            # GitHub needs no attribute, mkdocs takes no Markdown in a tag without it
-            head = f"<details markdown><summary>{len(table.rows)} rows</summary>"
-            folded = f"{head}\n\n{text}\n</details>"
-            parts.append(folded if len(table.rows) > ROWS else text)
-    parts.append("Every number is in [measures.csv](measures.csv).")
-    return "\n\n".join(part.strip() for part in parts) + "\n"
-
-
-def _draw(name: str, caption: str) -> str:
-    return f"![{caption}](figures/{name}.png)\n\n{caption}".strip()
+    text = _fill(
+        "study.md",
+        results,
+        sections,
+        models=", ".join(map(write_label, results.trained)),
+        seeds=", ".join(map(str, results.seeds)),
+        render_markdown=render_markdown,
+    )
+    return re.sub(r" *\n\n+", "\n\n", text.strip()) + "\n"
 
 
 def render(results: Results, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:
     """The whole page; ``images`` are PNG bytes by the name of the figure. Nothing on it is fetched
     from elsewhere, and only the documents token by token need its script.
     """
-    environment = Environment(
-        loader=PackageLoader("entity_transformers", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(
-        title=results.title,
-        headline=write_headline(results),
-        missing=say_missing(results),
-        sections=sections,
+    return _fill(
+        "page.html",
+        results,
+        sections,
         classify=_classify,
         images={name: base64.b64encode(png).decode("ascii") for name, png in images.items()},
-        captions=list_captions(sections),
-        lead=choose_lead(images),
         excerpts=_name_excerpts(results),
         manifest=yaml.safe_dump(dict(results.manifest), allow_unicode=True, sort_keys=False),
     )
@@ -171,24 +149,20 @@ def _classify(table: Table) -> list[str]:
 
 
 def _name_excerpts(results: Results) -> dict[str, Any] | None:
-    """The excerpts with a label for each model's scores; the models that the paper compares come
-    first.
-    """
-    excerpts, scores = results.pictures.excerpts, []
-    entries = {entry.name: entry for entry in results.entries}
-    for one in excerpts["scores"] if excerpts else ():
+    """The excerpts with a label for each model's scores, those of the paper's models first."""
+    if (excerpts := results.pictures.excerpts) is None:
+        return None
+    entries = {entry.name: entry for entry in (*results.pair, *results.entries)}
+    scores = []
+    for one in sorted(excerpts["scores"], key=lambda one: [*entries].index(one["model"])):
         model = entries[one["model"]]
-        given = f", entities {one['entities']}" if has_entities(model) else ""
+        given = f", entities {one['entities']}" * has_entities(model)
         scores.append({**one, "label": write_label(model) + given})
-    pair = [model.name for model in results.pair]
-    scores.sort(key=lambda one: (*pair, one["model"]).index(one["model"]))
-    return excerpts and {**excerpts, "scores": scores}
+    return {**excerpts, "scores": scores}
 
 
 def say_missing(results: Results) -> str:
-    """What the report has nothing to say about: steps and models that the study names, and seeds of
-    a step that is not done; "" where all of it ran.
-    """
+    """Steps and models of the study without a number, seeds that are not done; "" for none."""
     gone = [s for s in results.steps if not results.ran(s) and s not in SILENT]
     if results.ran("lm"):
         there = results.measured("lm")
@@ -223,39 +197,33 @@ def summarise_models(results: Results) -> dict[str, dict[str, float]]:
     found = {}
     for model in results.trained:
         known = {name: mean for name, mean in _measure(results, model) if mean is not None}
-        if known:
-            found[model.name] = {name: float(f"{mean:.6g}") for name, mean in known.items()}
-    return found
+        found[model.name] = {name: float(f"{mean:.6g}") for name, mean in known.items()}
+    return {model: numbers for model, numbers in found.items() if numbers}
 
 
 def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float | None]]:
     split, group = perplexity.class_split(results) or "", next(iter(results.groups), "")
-    given = "on" if has_entities(model) else "off"
-    hidden = at(perplexity.PSEUDO, perplexity.PSEUDO, "test", entities=given)
-    alike = vectors.similarity_key(group, "words", given, "mention_similarity")
-    for name, key in {
+    given, hidden = "on" if has_entities(model) else "off", perplexity.PSEUDO
+    keys = {
         "dev_loss": at("lm", "best_loss", "dev"),
         "perplexity": loss(split, given, "perplexity"),
-        "pseudo_perplexity": hidden,
+        "pseudo_perplexity": at(hidden, hidden, "test", entities=given),
         "lambada_accuracy": perplexity.lambada_key("last_word_accuracy"),
-        "mention_similarity": alike,
-    }.items():
+        "mention_similarity": vectors.similarity_key(group, "words", given, "mention_similarity"),
+    }
+    for task in results.frame.distinct("task", "transfer", measure="accuracy"):
+        key = at("transfer", "accuracy", "test", task=task, variant="full")
+        keys[f"{task.replace(' ', '_')}_accuracy"] = key
+    for name, key in keys.items():
         yield name, results.statistic(model, key).value
     yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).value
     yield "ner_f1", vectors.average(results, model, vectors.F1).value
     for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):
-        yield from _find_best(results)
-    for task in results.frame.distinct("task", "transfer", measure="accuracy"):
-        key = at("transfer", "accuracy", "test", task=task, variant="full")
-        yield f"{task.replace(' ', '_')}_accuracy", results.statistic(model, key).value
-
-
-def _find_best(results: Results) -> Iterator[tuple[str, float]]:
-    alone, beside = remembering.list_original(results, "kept_cache")
-    for window, one in alone.items():
-        yield f"loss_alone_{window}", remembering.read_mean(results, one)
-    for size in sorted({one.budget for one in beside}):
-        own = (one for one in beside if one.budget == size)
-        yield f"loss_with_{size}", min(remembering.read_mean(results, one) for one in own)
+        alone, beside = remembering.list_original(results, "kept_cache")
+        for window, one in alone.items():
+            yield f"loss_alone_{window}", remembering.read_mean(results, one)
+        losses = [(one.budget, remembering.read_mean(results, one)) for one in beside]
+        for size in {budget: None for budget, _ in losses}:
+            yield f"loss_with_{size}", min(mean for budget, mean in losses if budget == size)

@@ -1,6 +1,4 @@
-"""Every number that the paper prints, under the table or section it stands in. Nothing here is
-measured by this project.
-"""
+"""Every number that the paper prints, by table or section; none is this project's."""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
+from itertools import groupby, product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -69,18 +71,12 @@ class Pictures:
 
 
 _SHAPE = TypeAdapter(Pictures)
-
-
-def write_pictures(pictures: Pictures) -> dict[str, Any]:
-    """pictures.json as an object."""
-    found: dict[str, Any] = _SHAPE.dump_python(pictures, mode="json", exclude_none=True)
-    return found
+write_pictures = partial(_SHAPE.dump_python, mode="json", exclude_none=True)
+"""pictures.json as an object."""
 
 
 def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
-    """The inverse of `write_pictures`; what is missing or wrong raises ValueError naming
-    ``source``.
-    """
+    """The inverse of `write_pictures`; what is missing or wrong: ValueError naming ``source``."""
     try:
         return _SHAPE.validate_python(found)
     except ValidationError as error:
@@ -103,42 +99,33 @@ def take_example(
 
     ``documents`` and ``corpus`` are one split in the same order. None without documents.
     """
-    best = None
+    passages = []
     for number, document in enumerate(documents):
         labels = label_words(corpus, number, len(document.words))
         for sentence in document.sentences():
             part = slice(sentence.start, sentence.start + table_words)
-            interest = _rate(labels[part].tolist(), document.words[part])
-            if best is None or interest > best[0]:
-                best = interest, number, part, labels[part]
-    if best is None:
+            own, words = labels[part].tolist(), document.words[part]
+            counts = Counter(entity for entity, _ in groupby(own) if entity)
+            repeated, letters = sum(n > 1 for n in counts.values()), sum(map(str.isalpha, words))
+            # entities that come back, entities, letters (no tables of figures), words that fit
+            passages.append(((repeated, len(counts), letters, len(own)), number, part, own))
+    if not passages:
         return None
-    _, number, part, labels = best
+    _, number, part, labels = max(passages, key=itemgetter(0))
     document, span, texts = documents[number], corpus.document(number), defaultdict[int, list](list)
     for word, token in zip(corpus.words[span].tolist(), corpus.tokens[span].tolist(), strict=True):
         texts[word].append(decode([token]))
     return Example(
         document=document.id,
         words=document.words[part],
-        entities=tuple(labels.tolist()),
+        entities=tuple(labels),
         tokens=tuple(tuple(texts[word]) for word in range(*part.indices(len(document.words)))),
         table_words=len(labels),
     )
 
 
-def _rate(labels: list[int], words: Sequence[str]) -> tuple[int, int, int, int]:
-    """How much a passage shows: entities that come back, entities, letters (no tables of figures),
-    and words that fit.
-    """
-    counts = Counter(entity for entity, _ in groupby(labels) if entity)
-    repeated = sum(n > 1 for n in counts.values())
-    return repeated, len(counts), sum(word.isalpha() for word in words), len(labels)
-
-
 def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
-    """A name for each entity of a split, numbered through all documents: its shortest mention that
-    is no pronoun, else its first.
-    """
+    """Each entity's name, through all documents: its shortest mention that is no pronoun."""
     names: list[str] = []
     for number, document in enumerate(documents):
         labels = label_words(corpus, number, len(document.words))
@@ -170,10 +157,14 @@ def make_cloud(
     found, counts = np.unique(numbers, return_counts=True)
     top = found[np.argsort(-counts, kind="stable")][:n_entities]
     parts = [np.flatnonzero(numbers == number)[:MENTIONS_PER_ENTITY] for number in top]
-    chosen = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    chosen = np.concatenate([np.zeros(0, np.int64), *parts])
     if len(chosen) < 5:
         return None
-    points = [_normalise(vectors[chosen], len(mentions) > 1) for vectors, _ in mentions.values()]
+    points = []
+    for vectors, _ in mentions.values():
+        wide = np.asarray(vectors[chosen], dtype=np.float64)
+        unit = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
+        points.append(unit - unit.mean(axis=0) if len(mentions) > 1 else unit)
     if not np.ptp(stacked := np.concatenate(points), axis=0).max() > 0:
         return None
     labels = np.asarray(numbers)[chosen].tolist()
@@ -190,18 +181,10 @@ def make_cloud(
     )
 
 
-def _normalise(vectors: np.ndarray, centred: bool) -> np.ndarray:
-    wide = np.asarray(vectors, dtype=np.float64)
-    unit = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
-    return unit - unit.mean(axis=0) if centred else unit
-
-
 def _project(points: np.ndarray) -> dict[str, list[tuple[float, float]]]:
     """Points [n, width] in the plane, [n, 2]: by PCA, and by t-SNE started from it with a fixed
-    seed.
-
-    On one thread, since t-SNE enlarges the rounding of sums: the picture is the same however many
-    cores there are.
+    seed, on one thread, since t-SNE enlarges the rounding of sums: the picture is the same however
+    many cores there are.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -240,12 +223,19 @@ def gather_excerpts(
         named = {str(entity): names[first + entity - 1] for entity in sorted({*gold} - {0})}
         pages.append({"name": document.id, "tokens": tokens, "entities": gold, "names": named})
         first += max(gold, default=0)
-    scores = [
-        _average(model, given, seeds, spans)
-        for model, seeds in runs.items()
-        for given in ("on", "off")
-        if all(given in arrays for arrays in seeds)
-    ]
+    scores = []
+    for (model, seeds), given in product(runs.items(), ("on", "off")):
+        if all(given in arrays for arrays in seeds):
+            stacked = np.stack([arrays[given] for arrays in seeds])
+            mean = stacked.mean(axis=0, dtype=np.float64)
+            shown = given == "on" and all("share" in arrays for arrays in seeds)
+            nats = [[round(one, 2) for one in mean[span][1:].tolist()] for span in spans]
+            read = [
+                [_merge(seeds, place) for place in range(span.start + 1, span.stop)]
+                for span in (spans if shown else ())
+            ]
+            about = {"model": model, "entities": given, "seeds": len(seeds)}
+            scores.append({**about, "nats": nats, "read": read})
     return {"split": corpus.split, "pages": pages, "scores": scores}
 
 
@@ -255,28 +245,9 @@ def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
     for token in tokens:
         waiting.append(token)
         text = decode(waiting)
-        if text.endswith("\N{REPLACEMENT CHARACTER}") and len(waiting) < LONGEST:
-            yield ""
-        else:
-            yield text
-            waiting = []
-
-
-def _average(
-    model: str, given: str, runs: Sequence[Arrays], spans: Sequence[slice]
-) -> dict[str, Any]:
-    mean = np.stack([arrays[given] for arrays in runs]).mean(axis=0, dtype=np.float64)
-    shown = given == "on" and all("share" in arrays for arrays in runs)
-    return {
-        "model": model,
-        "entities": given,
-        "seeds": len(runs),
-        "nats": [[round(nats, 2) for nats in mean[span][1:].tolist()] for span in spans],
-        "read": [
-            [_merge(runs, place) for place in range(span.start + 1, span.stop)]
-            for span in (spans if shown else ())
-        ],
-    }
+        whole = not text.endswith("\N{REPLACEMENT CHARACTER}") or len(waiting) >= LONGEST
+        yield text if whole else ""
+        waiting = [] if whole else waiting
 
 
 def _merge(runs: Sequence[Arrays], place: int) -> list[list[int]]:

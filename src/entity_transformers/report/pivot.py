@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
-from entity_transformers.report.frame import Key, at
+from entity_transformers.report.frame import at
 from entity_transformers.report.results import (
     Results,
     Transform,
@@ -22,7 +23,7 @@ from entity_transformers.report.results import (
     write_label,
     write_pair,
 )
-from entity_transformers.report.table import MISSING, Cell, Number, Table, leave_out_empty
+from entity_transformers.report.table import MISSING, Cell, Number, Table, select
 
 Place = Mapping[str, Any]
 Line = tuple[Sequence[Cell], Place]
@@ -47,8 +48,7 @@ def values(
     """These values of a column by what they are called; without a heading they are not shown."""
 
     def entries(results: Results, _: Place) -> Iterator[Line]:
-        known = names(results) if callable(names) else names
-        for value, text in known.items():
+        for value, text in (names(results) if callable(names) else names).items():
             yield ((text,) if heading else ()), {column: value}
 
     return Axis((heading,) if heading else (), entries)
@@ -59,7 +59,7 @@ def found(column: str, heading: str = "", **where: str) -> Axis:
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         split = {"split": place["split"]} if "split" in place else {}
-        there = list(results.frame.distinct(column, place["step"], **split, **where))
+        there = results.frame.distinct(column, place["step"], **split, **where)
         numbers = all(value.isdecimal() for value in there)
         for value in sorted(there, key=int) if numbers else there:
             text = Number(int(value), 0) if numbers else value
@@ -124,16 +124,11 @@ def nest(results: Results, place: Place, *axes: Axis) -> list[Line]:
     return lines
 
 
-def key_of(place: Place) -> Key:
-    """The key of a place."""
-    about = {name: value for name, value in place.items() if name not in ("model", "against")}
-    return at(about.pop("step"), about.pop("measure"), about.pop("split", ""), **about)
-
-
 def side(place: Place, **change: Any) -> intervals.Side:
     """The model and the key of a place of which some of it is changed."""
     whole = {**place, **change}
-    return whole["model"], key_of(whole)
+    about = {name: whole[name] for name in whole if name not in ("model", "against")}
+    return whole.get("model"), at(**about)
 
 
 def is_scored(results: Results, place: Place) -> bool:
@@ -177,24 +172,23 @@ class Measure:
         if self.against is not None:
             other = self.against(results, place) if callable(self.against) else self.against
             return MISSING if other is None else subtract(results, place, {**place, **other})
-        if self.held:
-            found = place.get(self.held)
-        else:
-            found = self._read(results, place) if self.cell is None else self.cell(results, place)
+        read = self.cell or self._read
+        found = place.get(self.held) if self.held else read(results, place)
         if isinstance(found, str):
             return found
-        found = found if isinstance(found, Number) else Number(found)
         digits = 0 if self.shows == "count" else self.digits
+        found = found if isinstance(found, Number) else Number(found)
         return replace(found, digits=digits, percent=self.percent)
 
     def _read(self, results: Results, place: Place) -> Cell | float | None:
-        if "model" not in place:  # a number of the whole study
-            return results.value(key_of(place))
+        model, key = side(place)
+        if "model" not in place:
+            return results.value(key)  # of the whole study
         if self.shows == "count":
-            return results.count(*side(place))
+            return results.count(model, key)
         if self.shows == "interval":
-            return intervals.describe(results, side(place))
-        found = results.statistic(*side(place), self.scale)
+            return intervals.describe(results, (model, key))
+        found = results.statistic(model, key, self.scale)
         return found.value if self.shows == "plain" else found
 
     def _subtract(self, results: Results, place: Place) -> Cell:
@@ -202,20 +196,15 @@ class Measure:
             return Number(None)
         sides = side(place), side(place, **place["against"])
         found = intervals.compare(results, *sides) if self.compare == "units" else None
-        if found is None:
-            found = intervals.compare_seeds(results, *sides, self.scale)
-        if found is None:
-            return MISSING
-        return replace(found, digits=self.digits, percent=True) if self.percent else found
+        found = found or intervals.compare_seeds(results, *sides, self.scale)
+        shown: Any = {"digits": self.digits, "percent": True} if self.percent else {}
+        return replace(found, **shown) if found else MISSING
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
-    """The number of one place minus that of another, paired by unit and seed, with its interval; a
-    dash where one was not measured, or where both are the same.
-    """
+    """One place's number less another's; a dash if one is missing or both are the same."""
     first, second = side(ours), side(theirs)
-    gap = None if first == second else intervals.compare(results, first, second)
-    return MISSING if gap is None else gap
+    return (first != second and intervals.compare(results, first, second)) or MISSING
 
 
 Columns = Callable[[Results], Iterable[Measure]]
@@ -223,9 +212,7 @@ Text = str | Callable[[Results], str]
 
 
 def cross(axis: Axis, measures: Sequence[Measure], step: str, form: str = "{0}") -> Columns:
-    """These columns for every entry of an axis; ``form`` of its text (0) and the column's own (1)
-    is the heading.
-    """
+    """These columns for every entry of an axis; ``form``: heading of its text and their own."""
 
     def columns(results: Results) -> Iterator[Measure]:
         for texts, place in axis.entries(results, {"step": step}):
@@ -264,16 +251,12 @@ class Pivot:
 
     def build(self, results: Results) -> Table:
         """The table of a study."""
-        columns = [
-            one
-            for part in self.columns
-            for one in ((part,) if isinstance(part, Measure) else part(results))
-        ]
+        parts = ((one,) if isinstance(one, Measure) else one(results) for one in self.columns)
+        columns = list(chain.from_iterable(parts))
         lines = nest(results, {"step": self.step, **self.where}, *self.rows)
         lines = [line for line in lines if self.keep(results, line[1])]
         headings = [heading for axis in self.rows for heading in axis.headings]
         order = [headings.index(heading) for heading in self.order or headings]
-        marked = (i for i, (_, place) in enumerate(lines) if self.marked(results, place))
 
         def say(text: Text) -> str:
             return text(results) if callable(text) else text
@@ -289,9 +272,11 @@ class Pivot:
             measures=say(self.measures) if lines else "",
             note=say(self.note) if lines else "",
             paper_note=say(self.paper_note) if lines else "",
-            marked=frozenset(marked),
+            marked=frozenset(i for i, line in enumerate(lines) if self.marked(results, line[1])),
         )
-        return leave_out_empty(table) if self.sparse else table
+        if self.sparse:
+            return select(table, lambda _, cells: {*map(str, cells)} != {MISSING})
+        return table
 
 
 @dataclass(frozen=True)

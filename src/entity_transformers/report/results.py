@@ -14,16 +14,8 @@ import pandas as pd
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ERAS, ModelEntry
-from entity_transformers.report.frame import (
-    Cell,
-    Frame,
-    Key,
-    Units,
-    at,
-    read_curves,
-    read_measures,
-    read_units,
-)
+from entity_transformers.report import frame as files
+from entity_transformers.report.frame import Cell, Frame, Key, Units, at
 from entity_transformers.report.pictures import Pictures, parse_pictures
 from entity_transformers.report.table import Number
 
@@ -34,12 +26,9 @@ Transform = Callable[[float], float]
 Model = ModelEntry | str | None
 """One of section models, or the name of one of recall.models; None has no numbers."""
 TRAIN_LOSS = at("lm", "loss", "train")
-OWN = frozenset({"recall"})
-"""Steps whose models are entries of their own section."""
-SYSTEMS = 5
-"""Kinds of models from which on all rows of a study stand by era; with fewer in its own order."""
-GENERATED = "sample"
-"""`Results.passages` where step passages generated them."""
+OWN = ("recall",)  # steps whose models are entries of their own section
+SYSTEMS = 5  # kinds of models from which on the rows of a study stand by era, not in its order
+GENERATED = "sample"  # `Results.passages` where step passages generated them
 
 
 @dataclass(frozen=True)
@@ -93,26 +82,18 @@ class Results:
         return tuple(filter(self.ran, self.steps))
 
     def measured(self, step: str) -> tuple[ModelEntry, ...]:
-        """The models that have rows of this step, in the study's order or by era: its tables'
-        rows.
-        """
+        """The models that have rows of this step, in the study's order or by era."""
         systems = len({entry.kind.name for entry in self.entries}) >= SYSTEMS
+        found = self.frame.find(step)["model"].unique()
         ordered = sort_by_era(self.entries) if systems else self.entries
-        found = self._models.get(step, frozenset())
         return tuple(entry for entry in ordered if entry.name in found)
-
-    @cached_property
-    def _models(self) -> dict[str, frozenset[str]]:
-        """By step the models that have rows of it."""
-        return {step: frozenset(rows["model"]) for step, rows in self.frame.steps.items()}
 
     @cached_property
     def trained(self) -> tuple[ModelEntry, ...]:
         """The models of the study that any step has measured or kept records of."""
-        found = self.units.models.union(
-            *(models for step, models in self._models.items() if step not in OWN),
-            () if self.curves.empty else self.curves["model"],
-        )
+        rows = self.frame.data
+        found = {*rows["model"][~rows["step"].isin(OWN)], *self.units.models}
+        found |= {*self.curves.get("model", ())}
         return tuple(entry for entry in self.entries if entry.name in found)
 
     def _with_role(self, role: str) -> tuple[ModelEntry, ...]:
@@ -140,29 +121,25 @@ class Results:
 
     @property
     def pair(self) -> tuple[ModelEntry, ...]:
-        """The models that the paper compares, proposed before baseline as in its tables; the first
-        two measured where neither exists.
-        """
-        named = tuple(entry for entry in (self.proposed, self.baseline) if entry is not None)
-        return named or self.trained[:2]
+        """The proposed model and the baseline; the first two measured where neither exists."""
+        return tuple(filter(None, (self.proposed, self.baseline))) or self.trained[:2]
 
     def printed(self, model: ModelEntry) -> str:
         """Whose numbers of the paper stand beside this model's ("gpt2", "gpt2e"); "" for none."""
         kind = {self.baseline: "gpt2", self.proposed: "gpt2e"}.get(model, "")
         return kind if model.kind.name == kind else ""
 
+    def _cells(self, model: Model, key: Key) -> dict[int, Cell]:
+        """By seed: the study's in their order, then others, such as those of fine-tunings."""
+        cells, name = self.frame.runs(key), str(getattr(model, "name", model))
+        own = sorted(seed for run, seed in cells if run == name and seed is not None)
+        own.sort(key=lambda seed: [*self.seeds, seed].index(seed))
+        return {seed: cells[name, seed] for seed in own}
+
     def by_seed(self, model: Model, key: Key) -> dict[int, float]:
-        """The finite numbers of one model by seed: the study's in their order, then others, such as
-        those of fine-tunings.
-        """
+        """The finite numbers of one model by seed."""
         values = ((seed, cell.value) for seed, cell in self._cells(model, key).items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
-
-    def _cells(self, model: Model, key: Key) -> dict[int, Cell]:
-        cells, name = self.frame.runs(key), str(getattr(model, "name", model))
-        own = [seed for run, seed in cells if run == name and seed is not None]
-        own.sort(key=lambda seed: ([*self.seeds, seed].index(seed), seed))
-        return {seed: cells[name, seed] for seed in own}
 
     def has(self, model: Model, key: Key) -> bool:
         """Is there a row of this model, whatever number it holds?"""
@@ -170,7 +147,7 @@ class Results:
 
     def statistic(self, model: Model, key: Key, transform: Transform = float) -> Number:
         """Mean and standard deviation over the seeds that have a number."""
-        return summarise(transform(value) for value in self.by_seed(model, key).values())
+        return summarise(map(transform, self.by_seed(model, key).values()))
 
     def count(self, model: Model, key: Key) -> float | None:
         """The mean over seeds of what the number is a mean of; None where it was not measured."""
@@ -178,8 +155,7 @@ class Results:
 
     def value(self, key: Key) -> float | None:
         """A number of the whole study."""
-        cell = self.frame.runs(key).get(("", None))
-        return None if cell is None else cell.value
+        return self.frame.runs(key).get(("", None), Cell(None, None)).value
 
     def split(self, step: str, measure: str = "") -> str:
         """The first split that a step has scored; "" where there is none."""
@@ -211,9 +187,7 @@ def write_label(model: ModelEntry) -> str:
 
 
 def write_scored(model: ModelEntry) -> str:
-    """`write_label` where the numbers are of prediction, with the part of the model that predicts
-    if it is not all of it.
-    """
+    """`write_label` with the part of the model that predicts, if it is not all of it."""
     part = model.kind.predicts
     return f"{write_label(model)}, {part}" if part else write_label(model)
 
@@ -233,28 +207,27 @@ def read_results(params: Params, folder: Path) -> Results:
 
     if not (folder / "measures.csv").is_file():
         raise ValueError(f"{folder / 'measures.csv'} is missing: run the study's steps first")
-    steps, pictures = params.study.steps, read("pictures.json", read_json, {})
+    steps, kinds = params.study.steps, params.kinds
     manifest = read("manifest.json", read_json, {})
-    manifest["values"] = params.model_dump(mode="json", exclude={"report"})
-    recall = {
-        name: {**params.kinds.get(entry["kind"], {}), **entry}
-        for name, entry in (params.recall.models.items() if "recall" in steps else ())
-    }
+    recall = params.recall.models if "recall" in steps else {}
+    seeds = {name: params.seeds_of(name) for name in params.models}
     return Results(
         title=params.report.title,
-        entries=tuple(params.model(name) for name in params.models),
-        seeds=tuple(sorted({seed for name in params.models for seed in params.seeds_of(name)})),
-        frame=read_measures(folder / "measures.csv"),
-        units=read("units.parquet", read_units, Units()),
-        curves=read("curves.csv", read_curves, pd.DataFrame()),
+        entries=tuple(map(params.model, params.models)),
+        seeds=tuple(sorted({seed for own in seeds.values() for seed in own})),
+        frame=files.read_measures(folder / "measures.csv"),
+        units=read("units.parquet", files.read_units, Units()),
+        curves=read("curves.csv", files.read_curves, pd.DataFrame()),
         steps=steps,
-        recall=recall,
+        recall={name: {**kinds.get(one["kind"], {}), **one} for name, one in recall.items()},
         groups=params.similarity.groups if "similarity" in steps else {},
         nesting=params.corpus.nested_mentions,
         passages=params.lambada.text if "passages" in steps else "original",
-        pictures=parse_pictures(pictures, str(folder / "pictures.json")),
-        manifest=manifest,
+        pictures=parse_pictures(
+            read("pictures.json", read_json, {}), str(folder / "pictures.json")
+        ),
+        manifest={**manifest, "values": params.model_dump(mode="json", exclude={"report"})},
         bootstrap_samples=params.report.bootstrap_samples,
         paper=params.report.paper,
-        own_seeds={name: params.seeds_of(name) for name in params.models},
+        own_seeds=seeds,
     )

@@ -1,11 +1,12 @@
-"""A table as data, and its two forms: Markdown and CSV."""
+"""A table as data, and as Markdown."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 MISSING = "–"
 HUGE = 1e7  # a perplexity from here on is written in powers of ten
@@ -19,7 +20,7 @@ class Number:
     std        standard deviation over seeds, None for one seed
     low, high  confidence interval of a difference
     digits     decimals shown; 0 with thousands separators
-    percent    a fraction that is shown in percent (CSV keeps the fraction)
+    percent    a fraction that is shown in percent
     signed     a difference: shown with its sign
     units      how many documents (passages, books ...) its interval is over
     """
@@ -79,13 +80,9 @@ class Table:
 
 
 def is_numeric(table: Table, column: int) -> bool:
-    """Does the column hold numbers only (dashes and blanks aside), so that it is aligned to the
-    right?
-    """
-    cells = [row[column] for row in table.rows]
-    return any(isinstance(cell, Number) for cell in cells) and all(
-        isinstance(cell, Number) or cell in ("", MISSING) for cell in cells
-    )
+    """Does the column hold numbers only (dashes and blanks aside), to be aligned to the right?"""
+    cells = {row[column] for row in table.rows} - {"", MISSING}
+    return bool(cells) and all(isinstance(cell, Number) for cell in cells)
 
 
 def is_paper(column: str) -> bool:
@@ -93,59 +90,46 @@ def is_paper(column: str) -> bool:
     return column.lower().startswith(PAPER)
 
 
-def select(table: Table, columns: Collection[str]) -> Table:
-    """The table with only these of its columns."""
-    kept = [place for place, name in enumerate(table.columns) if name in columns]
-    return replace(
-        table,
-        columns=tuple(table.columns[place] for place in kept),
-        rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
-    )
-
-
-def leave_out_empty(table: Table) -> Table:
-    """The table without the columns in which every row has a dash."""
-    columns = zip(table.columns, zip(*table.rows, strict=True), strict=bool(table.rows))
-    return select(table, [name for name, cells in columns if {*map(str, cells)} != {MISSING}])
+def select(table: Table, keep: Callable[[str, Sequence[Cell]], bool]) -> Table:
+    """The table with only those of its columns that are to be kept by their names and cells."""
+    cells = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
+    kept = [keep(name, column) for name, column in zip(table.columns, cells, strict=True)]
+    rows = tuple(tuple(compress(row, kept)) for row in table.rows)
+    return replace(table, columns=tuple(compress(table.columns, kept)), rows=rows)
 
 
 def finish(table: Table, paper: bool) -> Table:
     """The table as it is shown, its texts without line breaks, with the paper's numbers or without:
     then its columns, what is said of them and the rows stressed for having some are left out.
     """
-    note = _join(table.note, _say_units(table), table.paper_note if paper else "")
-    table = replace(table, note=note, measures=_join(table.measures), title=_join(table.title))
-    ours = [column for column in table.columns if paper or not is_paper(column)]
-    marked = table.marked if len(ours) == len(table.columns) else frozenset()
-    return replace(select(table, ours), marked=marked)
+    numbers = (cell for row in table.rows for cell in row if isinstance(cell, Number))
+    units = sorted({cell.units for cell in numbers if cell.units and cell.interval})
+    many = " to ".join(f"{count:,}" for count in dict.fromkeys((*units[:1], *units[-1:])))
+    told = f"Units of an interval: {many}." if units else ""
+    shown = select(table, lambda name, _: paper or not is_paper(name))
+    return replace(
+        shown,
+        note=_join(table.note, told, table.paper_note if paper else ""),
+        measures=_join(table.measures),
+        title=_join(table.title),
+        marked=table.marked if shown.columns == table.columns else frozenset(),
+    )
 
 
 def _join(*parts: str) -> str:
     return " ".join(" ".join(parts).split())
 
 
-def _say_units(table: Table) -> str:
-    """How many units the table's intervals are over; "" where it has none."""
-    cells = (cell for row in table.rows for cell in row if isinstance(cell, Number))
-    found = sorted({cell.units for cell in cells if cell.units and cell.interval})
-    if not found:
-        return ""
-    many = f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
-    return f"Units of an interval: {many}."
-
-
-def render_markdown(table: Table, level: int = 2) -> str:
-    """A heading, the sentence about what it measures, a GitHub table (stressed rows in bold) and
-    the note.
-    """
+def render_markdown(table: Table, level: int = 3) -> str:
+    """A heading, unless of the claims, the measures, a GitHub table, and the note."""
     rule = ["---:" if is_numeric(table, i) else "---" for i in range(len(table.columns))]
     grid = [[_escape(name) for name in table.columns], rule]
     for index, row in enumerate(table.rows):
+        bold = "**" if index in table.marked else ""
         texts = [_escape(str(cell)) for cell in row]
-        marked = index in table.marked
-        grid.append([f"**{text}**" if marked and text else text for text in texts])
+        grid.append([f"{bold}{text}{bold}" if text else "" for text in texts])
     body = "\n".join("| " + " | ".join(row) + " |" for row in grid)
-    title = f"{'#' * level} {table.title}" if table.title else ""
+    title = f"{'#' * level} {table.title}" if table.name != "claims" else ""
     return "\n\n".join(part for part in (title, table.measures, body, table.note) if part) + "\n"
 
 
