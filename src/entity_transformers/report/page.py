@@ -246,16 +246,7 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
     for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):
-        yield from _find_best(results)
+        yield from remembering.summarise(results)
     for task in results.frame.distinct("task", "transfer", measure="accuracy"):
         key = at("transfer", "accuracy", "test", task=task, variant="full")
         yield f"{task.replace(' ', '_')}_accuracy", results.statistic(model, key).value
-
-
-def _find_best(results: Results) -> Iterator[tuple[str, float]]:
-    alone, beside = remembering.list_original(results, "kept_cache")
-    for window, one in alone.items():
-        yield f"loss_alone_{window}", remembering.read_mean(results, one)
-    for size in sorted({one.budget for one in beside}):
-        own = (one for one in beside if one.budget == size)
-        yield f"loss_with_{size}", min(remembering.read_mean(results, one) for one in own)
