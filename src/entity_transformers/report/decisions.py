@@ -16,6 +16,7 @@ from entity_transformers.report.pivot import (
     Part,
     Pivot,
     Place,
+    first_split,
     models,
     subtract,
     values,
@@ -56,12 +57,11 @@ def _summed_out(results: Results) -> Iterator[Measure]:
         yield Measure(f"Words, decisions summed out ({name})", "loss", 4, place=place)
 
 
-SPLIT = Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
 COSTS = Pivot(
     name="decisions",
     title="Entity decisions, by part",
     step=DECISIONS,
-    rows=(SPLIT, models()),
+    rows=(first_split(), models()),
     columns=(
         _part(PLAIN, "Words, no decisions"),
         _summed_out,
@@ -117,7 +117,7 @@ NEXT = Pivot(
     title="Which entity is mentioned next?",
     step=DECISIONS,
     rows=(
-        SPLIT,
+        first_split(),
         models(),
         values("by", {name: name for name in ("decisions", "recency", "frequency")}, "By"),
     ),
@@ -158,7 +158,7 @@ TOKENS = Pivot(
     name="setlm",
     title="Entity decisions, token by token",
     step=SETLM,
-    rows=(SPLIT, models()),
+    rows=(first_split(), models()),
     columns=(
         _part(PLAIN, "Words, no decisions"),
         _part(SHIFT, "A learnt vector added"),
@@ -181,7 +181,7 @@ DECIDED = Pivot(
     name="setlm_decided",
     title="Is the next token in a mention, and of which entity?",
     step=SETLM,
-    rows=(SPLIT, models()),
+    rows=(first_split(), models()),
     columns=(
         Measure("Precision", "precision", percent=True),
         Measure("Recall", "recall", percent=True),
