@@ -14,7 +14,7 @@ from entity_transformers.report.table import MISSING, Cell, Number, Table
 
 STEP, TOTAL, PASSAGES = "corpus", "total", "passages"
 SPLITS = ("train", "dev", "test", "test2")
-COLUMNS_PER_LINE = 12
+WIDE = 12
 COUNTS = {
     "documents": "Documents",
     "documents_without_named_entities": "Documents without named entity annotation",
@@ -95,21 +95,19 @@ def list_rows(results: Results) -> Iterator[tuple[str, pd.Series, int, bool]]:
 
 
 def list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
-    """LAMBADA's passages, their number in the last of ``splits`` columns; none where the step did
-    not run.
+    """LAMBADA's passages and the parts of speech of their targets, in the last of ``splits``
+    columns; none where the step did not run.
     """
-    passages = results.value(at(PASSAGES, "passages", "lambada"))
-    if passages is None:
+    if (passages := results.value(at(PASSAGES, "passages", "lambada"))) is None:
         return
     blank, of = [""] * (splits - 1), "Generated" if results.passages == GENERATED else "LAMBADA"
     yield (f"{of} passages", *blank, Number(passages, 0), MISSING, MISSING)
     rows = results.frame.find(PASSAGES, measure="target_share")
-    if len(rows):
-        shares = rows.set_index("group")["value"]
-        for label, groups in TARGETS.items():
-            noun = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == NOUNS else MISSING
-            ours = Number(shares[groups].sum(), 1, percent=True)
-            yield (f"{of} targets: {label}", *blank, ours, MISSING, noun)
+    shares = dict(zip(rows.get("group", ()), rows["value"], strict=True))
+    for label, groups in TARGETS.items() if shares else ():
+        noun = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == NOUNS else MISSING
+        ours = Number(sum(shares[group] for group in groups), 1, percent=True)
+        yield (f"{of} targets: {label}", *blank, ours, MISSING, noun)
 
 
 def describe_tagger(results: Results) -> str:
@@ -153,21 +151,21 @@ def build_example(results: Results) -> Table:
     they become.
     """
     example, rows = results.pictures.example, list[tuple[str, ...]]()
-    for start in range(0, example.table_words if example else 0, COLUMNS_PER_LINE):
+    shown = example.table_words if example else 0
+    for start in range(0, shown, WIDE):
         assert example is not None
-        part = slice(start, min(start + COLUMNS_PER_LINE, example.table_words))
+        end = min(start + WIDE, shown)
         lines = {
-            "X": example.words[part],
-            "E": [str(entity or ";") for entity in example.entities[part]],
-            "T": ["·".join(token.strip() for token in one) for one in example.tokens[part]],
+            "X": example.words[start:end],
+            "E": [str(entity or ";") for entity in example.entities[start:end]],
+            "T": ["·".join(map(str.strip, one)) for one in example.tokens[start:end]],
         }
-        for name, cells in lines.items():
-            fill = ("",) * (COLUMNS_PER_LINE - len(cells))
-            rows.append((f"{name} {start + 1}:{part.stop}", *cells, *fill))
+        fill = ("",) * (start + WIDE - end)
+        rows += ((f"{name} {start + 1}:{end}", *cells, *fill) for name, cells in lines.items())
     return Table(
         name="table1",
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
-        columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))),
+        columns=("", *(f"{i + 1}" for i in range(WIDE))),
         rows=tuple(rows),
         measures="""What the models read: words (X), the entity each is part of (E, “;” for none)
             and the tokens of each word (T). Entities are numbered by document.""",

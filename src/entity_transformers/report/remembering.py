@@ -90,10 +90,11 @@ def read_nats(results: Results, step: str) -> pd.DataFrame:
 
 
 def split_original(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Of the original text the windows alone, by their length, and what is kept beside the shortest
-    one, by name and budget.
+    """Of the original text (the first one, where it was not read) the windows alone, by their
+    length, and what is kept beside the shortest one, by name and budget.
     """
-    found = found[found.index.get_level_values("text") == "original"].droplevel("text")
+    texts = found.index.unique("text")
+    found = found.xs("original" if "original" in texts else texts[0], level="text")
     nothing = found.index.get_level_values("name") == NOTHING
     windows = found.index.get_level_values("window")
     alone = found[nothing].droplevel(["name", "budget"]).sort_index()
@@ -284,14 +285,15 @@ def make_contrasts(step: str) -> Pivot:
 
 
 def read_kib(results: Results) -> tuple[pd.Series, pd.Series]:
-    """What the keys and values of the original text's windows hold, in KiB by their length, and
-    what is kept beside the shortest one, by name and budget.
+    """What is held, in KiB: the keys and values of each window, by its length, and what is kept
+    beside the shortest one, by name and budget.
     """
-    of_windows = results.frame.find(CACHE, measure="window_bytes", text="original")
-    lengths = of_windows["window"].astype(str).astype(int)
-    windows = of_windows.set_index(lengths)["value"].sort_index()
-    kept = _tell(results.frame.find(CACHE, measure="bytes")).set_index([*KEPT])[["value"]]
-    return windows / 1024, split_original(kept)[1]["value"] / 1024
+    alone = results.frame.find(CACHE, measure="window_bytes")
+    alone = _tell(alone.assign(policy="none", labels="none", budget=0))
+    kept = _tell(results.frame.find(CACHE, measure="bytes")).query("budget > 0")
+    held = pd.concat([alone, kept]).set_index([*KEPT])[["value"]] / 1024
+    windows, beside = split_original(held)
+    return windows["value"], beside["value"]
 
 
 def _list_prices(results: Results, _: Place) -> Iterator[Line]:
