@@ -8,7 +8,7 @@ cache around it (0: none), and the ``rows`` of step capacity: how many entities 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 from typing import Any
@@ -17,8 +17,6 @@ from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.report import figures
 from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import (
-    Axis,
-    Line,
     Measure,
     Part,
     Pivot,
@@ -58,16 +56,10 @@ def describe(entry: Mapping[str, Any]) -> str:
 
 def list_trained(results: Results) -> dict[str, str]:
     """What was trained and what the table calls it, with the entry's name if two are alike."""
-    there = {model for model, _ in results.frame.runs(ALL)}
     texts = {name: describe(entry) for name, entry in results.recall.items()}
-    alike = [text for text in texts.values() if list(texts.values()).count(text) > 1]
-    named = {name: f"{text} ({name})" if text in alike else text for name, text in texts.items()}
+    count, there = Counter(texts.values()), {model for model, _ in results.frame.runs(ALL)}
+    named = {name: f"{text} ({name})" if count[text] > 1 else text for name, text in texts.items()}
     return {name: text for name, text in named.items() if name in there}
-
-
-def _entries(results: Results, _: Place) -> Iterator[Line]:
-    for name, label in list_trained(results).items():
-        yield (label,), {"model": name}
 
 
 def _list_distances(results: Results) -> dict[str, str]:
@@ -92,7 +84,7 @@ RECALLED = Pivot(
     title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
     step=RECALL,
     where={"measure": "accuracy"},
-    rows=(Axis(("Reading and learning",), _entries),),
+    rows=(values("model", list_trained, "Reading and learning"),),
     columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")], RECALL),),
     measures="""The share of right answers about facts that the first window of a generated document
         states, and that later windows see only through the memory.""",
@@ -128,8 +120,6 @@ GROUPS = {
     ("sort", "description"): "Later: descriptions",
 }
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
-
-
 SIDES = first_split(), models(), values("labels", LABELS, "Labels"), found("size", "Cache")
 
 
