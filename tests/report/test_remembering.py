@@ -14,7 +14,6 @@ from entity_transformers.report.page import summarise_models
 from entity_transformers.report.remembering import (
     GAINS,
     PRICES,
-    Kept,
     adjust,
     draw_contrasts,
     draw_gains,
@@ -22,6 +21,7 @@ from entity_transformers.report.remembering import (
     list_gains,
     make_contrasts,
     make_losses,
+    read_nats,
     say_remembering,
     subtract,
 )
@@ -82,19 +82,16 @@ def results() -> Results:
 
 
 def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Results) -> None:
-    sides = [
-        Kept("kept_cache", "mentions", NAMES, 256, 256, "original"),
-        Kept("kept_cache", "none", "none", 0, 256, "original"),
-    ]
-    gap = subtract(results, *sides)
+    nats = read_nats(results, "kept_cache")
+    sides = ("original", 256, "names", 256), ("original", 256, "nothing", 0)
+    gap = subtract(nats, *sides)
     assert gap is not None
     assert gap.interval is not None
     values = [
         results.units.data.query(
-            "policy == @side.policy and labels == @side.labels and window == '256'"
-            " and part == 'all'"
+            "policy == @policy and labels == @labels and window == '256' and part == 'all'"
         ).value.to_numpy() / COUNT
-        for side in sides
+        for policy, labels in (("mentions", NAMES), ("none", "none"))
     ]  # fmt: skip
     found = stats.ttest_rel(*values)
     interval = found.confidence_interval(0.95)
@@ -103,7 +100,7 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
     )
     assert gap.p == pytest.approx(1e-4)
     assert gap.value == pytest.approx(-0.12, abs=0.002)
-    some = subtract(results, *sides, without=("b0",))  # ten of them
+    some = subtract(nats, *sides, without=("b0",))  # ten of them
     assert some is not None
     assert some.units == BOOKS - 10
     assert some.value == pytest.approx(np.mean((values[0] - values[1])[10:]))

@@ -1,9 +1,10 @@
-"""The text: statistics of the corpus (section 4.2), entity types, the aligned example (table 1)."""
+"""The text: statistics of the corpus (section 4.2), the aligned example (table 1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import fsum
+
+import pandas as pd
 
 from entity_transformers.report import paper
 from entity_transformers.report.frame import at
@@ -13,7 +14,7 @@ from entity_transformers.report.table import MISSING, Cell, Number, Table
 
 STEP, TOTAL, PASSAGES = "corpus", "total", "passages"
 SPLITS = ("train", "dev", "test", "test2")
-COLUMNS_PER_LINE = 12
+WIDE = 12
 COUNTS = {
     "documents": "Documents",
     "documents_without_named_entities": "Documents without named entity annotation",
@@ -27,112 +28,95 @@ COUNTS = {
     "kept_chains": "Chains kept",
     "kept_mentions": "Mentions kept",
     "words_in_several_mentions": "Words in several mentions",
+    "named_entities": "Named entity spans",
+    "lost_mentions": "Mentions lost ({nesting})",
+    "lost_chains": "Chains lost ({nesting})",
+    "lost_words": "Words lost ({nesting})",
 }
-NOUNS = ("nouns", "proper_nouns")
+WITHIN = ("words_in_mentions", "kept_words_in_mentions", "tokens_in_mentions")
+NOUNS = ["nouns", "proper_nouns"]
 GROUPS = {
-    "Common nouns": ("nouns",),
-    "Proper nouns": ("proper_nouns",),
-    "Pronouns": ("pronouns",),
-    "Nouns, proper nouns and pronouns together": (*NOUNS, "pronouns"),
+    "Common nouns": ["nouns"],
+    "Proper nouns": ["proper_nouns"],
+    "Pronouns": ["pronouns"],
+    "Nouns, proper nouns and pronouns together": [*NOUNS, "pronouns"],
 }
 TARGETS = {
-    "common nouns": ("nouns",),
-    "proper nouns": ("proper_nouns",),
+    "common nouns": ["nouns"],
+    "proper nouns": ["proper_nouns"],
     "common and proper nouns together": NOUNS,
-    "pronouns": ("pronouns",),
+    "pronouns": ["pronouns"],
 }
-PRINTED: dict[str, tuple[Mapping[str, float], bool]] = {
-    COUNTS["words"]: (paper.WORDS, False),
-    COUNTS["chains"]: (paper.CHAINS, False),
-    list(GROUPS)[-1]: (paper.NOUN_PRONOUN_SHARE, True),
+PRINTED: dict[str, Mapping[str, float]] = {
+    COUNTS["words"]: paper.WORDS,
+    COUNTS["chains"]: paper.CHAINS,
+    list(GROUPS)[-1]: paper.NOUN_PRONOUN_SHARE,
 }
-"""What the paper prints of train and test, and whether it is a share."""
-NOTES: Mapping[Cell, str] = {
+"""What the paper prints of train and test."""
+NOTES = {
     COUNTS["kept_mentions"]: (
         "“Kept” counts what remains after nested mentions are resolved, “lost” what that costs."
     ),
     list(GROUPS)[-1]: "Parts of speech: of the words with a known one.",
 }
 """What is said of rows where they are shown."""
-Values = Mapping[str, float | None]
-"""A quantity by split."""
 
 
-def list_splits(results: Results) -> tuple[str, ...]:
-    """The splits of the corpus, and `TOTAL`."""
-    there = results.frame.distinct("split", STEP, measure="words")
-    return (*(split for split in SPLITS if split in there), TOTAL)
-
-
-def _by(results: Results, column: str, step: str, **where: str) -> dict[str, float]:
-    """Values by what a column has."""
-    rows = results.frame.find(step, **where)
-    rows = rows[rows[column] != ""] if column in rows else rows.iloc[:0]
-    return dict(zip(rows.get(column, ()), rows["value"], strict=True))
-
-
-def _list_rows(results: Results) -> Iterator[tuple[str, Values, int, bool]]:
-    """Quantity, its values, decimals shown, and whether it is a share."""
-    splits, nesting = list_splits(results), results.nesting
-
-    def count(measure: str, **about: str) -> Values:
-        return {split: results.value(at(STEP, measure, split, **about)) for split in splits}
-
-    def add_up(measure: str) -> Values:
-        own = {split: value for split, value in count(measure).items() if value is not None}
-        return {**own, TOTAL: fsum(own.values()) if own else None}
-
-    def divide(parts: Values, whole: Values) -> Values:
-        pairs = {split: (parts.get(split), whole.get(split)) for split in splits}
-        return {s: a / b if a is not None and b else None for s, (a, b) in pairs.items()}
-
-    for name, label in COUNTS.items():
-        yield label, count(name), 0, False
-    named = {s: _by(results, "label", STEP, measure="named_entities", split=s) for s in splits}
-    yield "Named entity spans", {s: sum(n.values()) or None for s, n in named.items()}, 0, False
-    for name in ("mentions", "chains", "words"):
-        lost = count(f"lost_{name}", nesting=nesting)
-        yield f"{name.capitalize()} lost ({nesting})", lost, 0, False
-    words = count("words")
-    yield "Words in mentions", divide(count("words_in_mentions"), words), 1, True
-    yield "Words in kept mentions", divide(count("kept_words_in_mentions"), words), 1, True
-    tags = {s: _by(results, "group", STEP, measure="words", split=s) for s in splits}
-    known = {s: fsum(n for tag, n in of.items() if tag != "unknown") for s, of in tags.items()}
-    for label, groups in GROUPS.items():
-        parts = {s: fsum(of.get(group, 0) for group in groups) for s, of in tags.items()}
-        yield label, divide(parts, known), 1, True
-    tokens = add_up("tokens")
-    yield "Tokens", tokens, 0, False
-    yield "Tokens per word", divide(tokens, add_up("aligned_words")), 2, False
-    yield "Tokens in mentions", divide(add_up("tokens_in_mentions"), tokens), 1, True
-
-
-def _list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
-    """LAMBADA's passages, their number in the last of ``splits`` columns; none where the step did
-    not run.
+def read_counts(results: Results) -> pd.DataFrame:
+    """Counts by measure and group of parts of speech ("": all words), a column for each split of
+    the corpus and for `TOTAL`; NaN where there is none.
     """
-    passages = results.value(at(PASSAGES, "passages", "lambada"))
-    if passages is None:
+    found = results.frame.find(STEP)
+    names = found.reindex(columns=["measure", "group", "nesting", "split"])
+    rows = names.astype(object).fillna("").assign(value=found["value"])
+    rows = rows[rows["nesting"].isin(["", results.nesting])]
+    counts = rows.pivot_table("value", ["measure", "group"], "split", "sum")
+    there = counts.loc["words", ""].dropna()
+    counts = counts.reindex(columns=[*(split for split in SPLITS if split in there), TOTAL])
+    parts = counts.drop(columns=TOTAL).sum(axis=1, min_count=1)
+    return counts.fillna({TOTAL: parts})
+
+
+def list_rows(results: Results) -> Iterator[tuple[str, pd.Series, int, bool]]:
+    """Quantity, its values by split, decimals shown, and whether it is a share."""
+    counts = read_counts(results)
+    words, whole = counts.loc["words"], counts.xs("", level="group").T
+    whole = whole.reindex(columns=[*COUNTS, *WITHIN, "aligned_words", "tokens"])
+    for name, label in COUNTS.items():
+        yield label.format(nesting=results.nesting), whole[name], 0, False
+    yield "Words in mentions", whole.words_in_mentions / whole.words, 1, True
+    yield "Words in kept mentions", whole.kept_words_in_mentions / whole.words, 1, True
+    known = words.drop(["", "unknown"], errors="ignore").sum()
+    for label, groups in GROUPS.items():
+        yield label, words.reindex(groups).sum() / known, 1, True
+    yield "Tokens", whole.tokens, 0, False
+    yield "Tokens per word", whole.tokens / whole.aligned_words, 2, False
+    yield "Tokens in mentions", whole.tokens_in_mentions / whole.tokens, 1, True
+
+
+def list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
+    """LAMBADA's passages and the parts of speech of their targets, in the last of ``splits``
+    columns; none where the step did not run.
+    """
+    if (passages := results.value(at(PASSAGES, "passages", "lambada"))) is None:
         return
     blank, of = [""] * (splits - 1), "Generated" if results.passages == GENERATED else "LAMBADA"
     yield (f"{of} passages", *blank, Number(passages, 0), MISSING, MISSING)
-    shares = _by(results, "group", PASSAGES, measure="target_share")
+    rows = results.frame.find(PASSAGES, measure="target_share")
+    shares = dict(zip(rows.get("group", ()), rows["value"], strict=True))
     for label, groups in TARGETS.items() if shares else ():
         noun = Number(paper.LAMBADA_NOUN_SHARE, 0, percent=True) if groups == NOUNS else MISSING
-        ours = Number(fsum(shares[group] for group in groups), 1, percent=True)
+        ours = Number(sum(shares[group] for group in groups), 1, percent=True)
         yield (f"{of} targets: {label}", *blank, ours, MISSING, noun)
 
 
-def _describe_tagger(results: Results) -> str:
+def describe_tagger(results: Results) -> str:
     """How the target words' parts of speech were found, and how far they can be trusted."""
-    about = {"words": "last", "measure": "tagger_accuracy"}
-    overall = results.frame.find(PASSAGES, split="dev", **about)
-    if not len(overall):
-        return ""
-    right, asked = Number(overall["value"].iloc[0], 1, percent=True), overall["count"].iloc[0]
-    return (
+    rows = results.frame.find(PASSAGES, split="dev", words="last", measure="tagger_accuracy")
+    return "".join(
         "Those of the passages' targets are from a tagger trained on the training split, which"
-        f" gets {right} of the last words of dev's sentences ({asked:,}) right."
+        f" gets {value:.1%} of the last words of dev's sentences ({count:,}) right."
+        for value, count in zip(rows["value"], rows["count"], strict=True)
     )
 
 
@@ -140,28 +124,25 @@ def build_corpus(results: Results) -> Table:
     """Section 4.2: the size of the corpus, its mentions and parts of speech, each with what the
     paper prints; what no split has is left out.
     """
-    splits, rows = list_splits(results), list[tuple[Cell, ...]]()
-    for label, values, digits, percent in _list_rows(results):
-        if not any(values.values()):
-            continue
-        printed, share = PRINTED.get(label, ({}, False))
-        rows.append(
-            (
-                label,
-                *(Number(values.get(split), digits, percent=percent) for split in splits),
-                *(Number(printed.get(split), 0, percent=share) for split in ("train", "test")),
-            )
-        )
-    tagger = _describe_tagger(results)
+    rows, splits = list[tuple[Cell, ...]](), list[str]()
+    for label, values, digits, percent in list_rows(results):
+        splits = [*values.index]
+        if values.fillna(0).any():
+            known = values.astype(object).where(values.notna(), None)
+            printed = PRINTED.get(label, {})
+            of_paper = (Number(printed.get(s), 0, percent=percent) for s in ("train", "test"))
+            ours = (Number(value, digits, percent=percent) for value in known)
+            rows.append((label, *ours, *of_paper))
+    notes = [NOTES[label] for label in NOTES if label in [row[0] for row in rows]]
     return Table(
         name="corpus",
         title="Corpus statistics (section 4.2)",
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
-        rows=(*rows, *_list_passages(results, len(splits))),
+        rows=(*rows, *list_passages(results, len(splits))),
         measures="How much text there is, and how much of it refers to entities.",
         paper_note="""What the paper calls “entity mentions” are the numbers of chains in
             CoNLL-2012.""",
-        note=" ".join((*(NOTES[row[0]] for row in rows if row[0] in NOTES), tagger)),
+        note=" ".join((*notes, describe_tagger(results))),
     )
 
 
@@ -170,21 +151,21 @@ def build_example(results: Results) -> Table:
     they become.
     """
     example, rows = results.pictures.example, list[tuple[str, ...]]()
-    for start in range(0, example.table_words if example else 0, COLUMNS_PER_LINE):
+    shown = example.table_words if example else 0
+    for start in range(0, shown, WIDE):
         assert example is not None
-        part = slice(start, min(start + COLUMNS_PER_LINE, example.table_words))
+        end = min(start + WIDE, shown)
         lines = {
-            "X": example.words[part],
-            "E": [str(entity or ";") for entity in example.entities[part]],
-            "T": ["·".join(token.strip() for token in one) for one in example.tokens[part]],
+            "X": example.words[start:end],
+            "E": [str(entity or ";") for entity in example.entities[start:end]],
+            "T": ["·".join(map(str.strip, one)) for one in example.tokens[start:end]],
         }
-        for name, cells in lines.items():
-            fill = ("",) * (COLUMNS_PER_LINE - len(cells))
-            rows.append((f"{name} {start + 1}:{part.stop}", *cells, *fill))
+        fill = ("",) * (start + WIDE - end)
+        rows += ((f"{name} {start + 1}:{end}", *cells, *fill) for name, cells in lines.items())
     return Table(
         name="table1",
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
-        columns=("", *(f"{i + 1}" for i in range(COLUMNS_PER_LINE))),
+        columns=("", *(f"{i + 1}" for i in range(WIDE))),
         rows=tuple(rows),
         measures="""What the models read: words (X), the entity each is part of (E, “;” for none)
             and the tokens of each word (T). Entities are numbered by document.""",

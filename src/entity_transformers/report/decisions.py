@@ -4,11 +4,8 @@ which entity is mentioned next.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-from entity_transformers.report import paper
-from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import (
     Axis,
     Line,
@@ -16,12 +13,12 @@ from entity_transformers.report.pivot import (
     Part,
     Pivot,
     Place,
+    first_split,
     models,
     subtract,
     values,
 )
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import Number
 
 DECISIONS, SETLM = "decisions", "setlm"
 PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
@@ -44,57 +41,39 @@ def _against(heading: str, less: str, **ours: str) -> Measure:
     return Measure(heading, "loss", place=ours, against=other)
 
 
-def list_groups(results: Results) -> dict[str, str]:
-    """The sizes of groups in which samples were drawn again, by what they are called."""
-    sizes = sorted(map(int, results.frame.distinct("group", DECISIONS, measure="groups")))
-    return {str(n): "importance sampling" if n == 1 else f"groups of {n}" for n in sizes}
-
-
-def _summed_out(results: Results) -> Iterator[Measure]:
-    for group, name in list_groups(results).items():
-        place = {"part": MARGINAL, "group": group}
-        yield Measure(f"Words, decisions summed out ({name})", "loss", 4, place=place)
-
-
-SPLIT = Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
 COSTS = Pivot(
     name="decisions",
     title="Entity decisions, by part",
     step=DECISIONS,
-    rows=(SPLIT, models()),
+    rows=(first_split(), models()),
     columns=(
         _part(PLAIN, "Words, no decisions"),
-        _summed_out,
         _part(TOLD, "Words, told the decisions"),
         *(_part(part, heading) for part, heading in GIVEN.items()),
         _part("joint", "Words and decisions"),
     ),
     measures="""What words and entity decisions cost, in nats per token, if EntityNLM's decisions
         are learnt from the states of a model whose weights stay as they are.""",
-    note="""Only the columns before “told the decisions” are of the words alone and may be compared.
-        Told: the annotated chains are known, up to and including the word's own mention.""",
+    note="""Told: the annotated chains are known, up to and including the word's own mention. Only
+        the first column is of the words alone.""",
 )
 
 
 def _estimates(results: Results, _: Place) -> Iterator[Line]:
-    """What is a probability of the words alone: of every model, then what the paper prints."""
-    about = {"split": results.split(DECISIONS), "group": ""}
-    for model in results.measured(DECISIONS):
-        label, place = write_label(model), {**about, "model": model}
-        yield (label, "the model alone"), {**place, "part": PLAIN}
-        yield (label, "a learnt vector added, no entities"), {**place, "part": SHIFT}
-        for group, name in list_groups(results).items():
-            place |= {"part": MARGINAL, "group": group}
-            yield (label, f"decisions summed out, {name}"), place
-    for name in paper.WORD_PERPLEXITIES if results.paper else ():
-        yield (name, "as the paper prints it"), {"model": None, "part": name}
+    """What is a probability of the words alone."""
+    yield ("the model alone",), {"part": PLAIN}
+    yield ("a learnt vector added, no entities",), {"part": SHIFT}
+    sizes = results.frame.distinct("group", DECISIONS, measure="groups")
+    for size in sorted(sizes, key=int):
+        name = "importance sampling" if size == "1" else f"groups of {size}"
+        yield (f"decisions summed out, {name}",), {"part": MARGINAL, "group": size}
 
 
 WORDS = Pivot(
     name="decisions_words",
     title="Perplexity per word with entity decisions",
     step=DECISIONS,
-    rows=(Axis(("Model", "What"), _estimates),),
+    rows=(first_split(), models(), Axis(("What",), _estimates)),
     columns=(
         Measure("PPL per word", "perplexity_word"),
         Measure("Standard error", "perplexity_word_error", shows="plain"),
@@ -102,22 +81,19 @@ WORDS = Pivot(
         Measure("Groups that count", "effective_groups", 1, shows="plain"),
         _against("Against the model alone", PLAIN),
         _against("Against a learnt vector", SHIFT),
-        Measure("Paper PPL per word", cell=lambda _, row: paper.WORD_PERPLEXITIES.get(row["part"])),
     ),
     measures="""Do entity decisions make words likelier if they are not given? Only the words are
         predicted; the sum over all decisions is estimated from samples.""",
     note="""Against: nats per token. A learnt vector, trained as long, shows what is gained without
         entities. If few groups count, a perplexity is only an upper bound and its standard error
         says little.""",
-    paper_note="""The printed ones are over 10,000-word vocabularies with an unknown word: not
-        comparable.""",
 )
 NEXT = Pivot(
     name="decisions_entities",
     title="Which entity is mentioned next?",
     step=DECISIONS,
     rows=(
-        SPLIT,
+        first_split(),
         models(),
         values("by", {name: name for name in ("decisions", "recency", "frequency")}, "By"),
     ),
@@ -138,27 +114,11 @@ NEXT = Pivot(
 )
 
 
-def say_decisions(results: Results) -> tuple[str, ...]:
-    """What the decisions cost and save each model."""
-    sentences, split = [], results.split(DECISIONS)
-    for model in results.measured(DECISIONS):
-        plain, given, *costs = (
-            results.statistic(model, at(DECISIONS, "loss", split, part=part)).value or math.nan
-            for part in (PLAIN, TOLD, *GIVEN)
-        )
-        sentences.append(
-            f"{write_label(model)}: given EntityNLM's decisions, its words cost"
-            f" {Number(given, 3)} instead of {Number(plain, 3)} nats per token, and the decisions"
-            f" {Number(math.fsum(costs), 3)}."
-        )
-    return tuple(sentences)
-
-
 TOKENS = Pivot(
     name="setlm",
     title="Entity decisions, token by token",
     step=SETLM,
-    rows=(SPLIT, models()),
+    rows=(first_split(), models()),
     columns=(
         _part(PLAIN, "Words, no decisions"),
         _part(SHIFT, "A learnt vector added"),
@@ -181,7 +141,7 @@ DECIDED = Pivot(
     name="setlm_decided",
     title="Is the next token in a mention, and of which entity?",
     step=SETLM,
-    rows=(SPLIT, models()),
+    rows=(first_split(), models()),
     columns=(
         Measure("Precision", "precision", percent=True),
         Measure("Recall", "recall", percent=True),
@@ -206,6 +166,6 @@ def say_setlm(results: Results) -> tuple[str, ...]:
 
 
 PARTS = (
-    Part(DECISIONS, "Entity decisions", (COSTS, WORDS, NEXT), say=say_decisions),
+    Part(DECISIONS, "Entity decisions", (COSTS, WORDS, NEXT)),
     Part(SETLM, "Entity decisions, token by token", (TOKENS, DECIDED), say=say_setlm),
 )

@@ -33,7 +33,7 @@ MARKS = ("", "o", "s", "^", "D", "v", "P", "X")
 STYLE = Path(__file__).with_suffix(".mplstyle")
 DPI = 150
 MARKERS = ("o", "^")
-LEADS = ("differences", "prices", "capacity", "transfer_scores", "overview", "recall", "figure2")
+LEADS = ("differences", "prices", "capacity", "overview", "recall", "figure2")
 """Figures by what they say of a study: the first of them that it has stands at the top."""
 
 

@@ -8,22 +8,21 @@ cache around it (0: none), and the ``rows`` of step capacity: how many entities 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from functools import partial
 from statistics import fmean
 from typing import Any
 
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.report import figures
-from entity_transformers.report.frame import Key, at
-from entity_transformers.report.intervals import name_difference
+from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import (
-    Axis,
-    Line,
     Measure,
     Part,
     Pivot,
     Place,
+    cross,
+    first_split,
     found,
     is_scored,
     models,
@@ -33,10 +32,10 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results, write_label
-from entity_transformers.report.table import MISSING, Cell, Number
+from entity_transformers.report.table import Number
 
 RECALL, LATER = "recall", "later"
-ALL, CHANCE = at(RECALL, "accuracy", distance=LATER), at(RECALL, "chance")
+ALL = at(RECALL, "accuracy", distance=LATER)
 
 
 def describe(entry: Mapping[str, Any]) -> str:
@@ -57,68 +56,39 @@ def describe(entry: Mapping[str, Any]) -> str:
 
 def list_trained(results: Results) -> dict[str, str]:
     """What was trained and what the table calls it, with the entry's name if two are alike."""
-    there = {model for model, _ in results.frame.runs(ALL)}
     texts = {name: describe(entry) for name, entry in results.recall.items()}
-    alike = [text for text in texts.values() if list(texts.values()).count(text) > 1]
-    named = {name: f"{text} ({name})" if text in alike else text for name, text in texts.items()}
+    count, there = Counter(texts.values()), {model for model, _ in results.frame.runs(ALL)}
+    named = {name: f"{text} ({name})" if count[text] > 1 else text for name, text in texts.items()}
     return {name: text for name, text in named.items() if name in there}
 
 
-def carried(results: Results, name: str) -> tuple[int, int]:
-    """Runs whose accuracy in later windows is more than half way from chance to all right, and all
-    runs.
-    """
-    later, chance = (results.by_seed(name, key) for key in (ALL, CHANCE))
-    return sum(later[seed] > (1 + chance[seed]) / 2 for seed in later), len(later)
-
-
-def _entries(results: Results, _: Place) -> Iterator[Line]:
-    labels = list_trained(results)
-    for name, label in labels.items():
-        some, every = carried(results, name)
-        told = {"carried": f"{some} of {every} seeds", "alike": some == every}
-        yield (label,), {"model": name, **told}
-    for name in [*labels][:1]:
-        chance = results.statistic(name, CHANCE).value
-        yield ("chance",), {"chance": chance, "carried": MISSING, "alike": False}
-
-
-def _accuracies(results: Results) -> Iterator[Measure]:
-    """By distance, and all later windows."""
-
-    def cell(results: Results, row: Place, key: Key) -> Number | float:
-        return row.get("chance") or results.statistic(row["model"], key)
-
-    headings = {"0": "Same window", "1": "1 window later", LATER: "All later windows"}
-    distances = results.frame.distinct("distance", RECALL, measure="accuracy")
-    for distance in (*sorted({*distances} - {LATER}, key=int), LATER):
-        key = at(RECALL, "accuracy", distance=distance)
-        heading = headings.get(distance, f"{distance} windows later")
-        yield Measure(heading, cell=partial(cell, key=key))
+def _list_distances(results: Results) -> dict[str, str]:
+    """In windows, and what they are called."""
+    found = results.frame.distinct("distance", RECALL, measure="accuracy")
+    numbers = sorted({*found} - {"0", "1", LATER}, key=int)
+    further = {number: f"{number} windows later" for number in numbers}
+    named = {"0": "Same window", "1": "1 window later", **further, LATER: "All later windows"}
+    return {distance: text for distance, text in named.items() if distance in found}
 
 
 def _say_recall(results: Results) -> str:
-    first = next(iter(list_trained(results)))
-    documents, entities, windows, window = (
-        int(results.statistic(first, at(RECALL, measure)).value or 0)
-        for measure in ("documents", "entities", "windows", "window")
-    )
-    questions = next(iter(results.frame.runs(ALL).values())).count
-    return f"""Every row read {documents:,} documents of {entities} entities and {windows} windows
-        of {window} tokens; {questions:,} questions in later windows. Carried: more than half way
-        from chance to all right."""
+    rows = results.frame.find(RECALL).drop_duplicates("measure").set_index("measure")
+    told, questions = rows["value"], next(iter(results.frame.runs(ALL).values())).count
+    return f"""Every row read {told["documents"]:,.0f} documents of {told["entities"]:.0f} entities
+        and {told["windows"]:.0f} windows of {told["window"]:.0f} tokens; {questions:,} questions in
+        later windows. Chance is {told["chance"]:.2f}."""
 
 
 RECALLED = Pivot(
     name="recall",
     title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
     step=RECALL,
-    rows=(Axis(("Reading and learning",), _entries),),
-    columns=(_accuracies, Measure("Carried", held="carried")),
+    where={"measure": "accuracy"},
+    rows=(values("model", list_trained, "Reading and learning"),),
+    columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")], RECALL),),
     measures="""The share of right answers about facts that the first window of a generated document
         states, and that later windows see only through the memory.""",
     note=_say_recall,
-    marked=lambda _, row: row["alike"],
 )
 
 
@@ -126,17 +96,17 @@ def draw_recall(results: Results) -> figures.Figure | None:
     """Synthetic recall: the share of facts answered beyond the window that stated them, the mean
     over seeds from the lowest to the highest; dotted: chance.
     """
-    labels, bars = list_trained(results), list[figures.Bar]()
-    if not any(carried(results, name)[0] for name in labels):
-        return None  # a picture of chance
-    for name, label in labels.items():
+    bars, chance = list[figures.Bar](), None
+    for name, label in list_trained(results).items():
         entry, shares = results.recall[name], results.by_seed(name, ALL).values()
         colour = figures.PROPOSED if entry.get("memory_gradient_windows", 0) else figures.BASELINE
         colour = colour if "entities" in KINDS[entry["kind"]].can else figures.INK
         number = Number(fmean(shares), low=min(shares), high=max(shares))
         bars.append(figures.Bar(label, number, colour))
-    rows = figures.Rows("", bars, results.statistic(next(iter(labels)), CHANCE).value)
-    return figures.draw_intervals([rows], "Facts recalled beyond the window")
+        chance = results.statistic(name, at(RECALL, "chance")).value
+    return figures.draw_intervals(
+        [figures.Rows("", bars, chance)], "Facts recalled beyond the window"
+    )
 
 
 FAR = "far"
@@ -150,22 +120,20 @@ GROUPS = {
     ("sort", "description"): "Later: descriptions",
 }
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
+SIDES = first_split(), models(), values("labels", LABELS, "Labels"), found("size", "Cache")
 
 
 def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> list[Place]:
-    """All models, or one of them, as a step has read them: by entries of a bounded memory and
+    """All models, or one of them, as a step has read them: in capacity by entries of the memory and
     entities among them, else by model, labels and cache.
     """
-    numbers = ("size", "rows") if step == "capacity" else ("size",)
-    axes = models(), values("labels", LABELS), *map(found, numbers)
-    about = {"step": step, "split": results.split(step), "measure": "loss"}
-    sides = list[Place]()
-    for _, one in nest(results, about, *axes):
-        if is_scored(results, one) and model in (None, one["model"]):
-            sides.append({**one, **{name: int(one[name]) for name in numbers}})
-    if step == "capacity":
-        sides.sort(key=lambda one: (one["rows"] + one["size"], one["rows"]))
-    return sides
+    numbers = ("rows", "size") if step == "capacity" else ("size",)
+    axes = CAPACITY.rows if step == "capacity" else SIDES
+    return [
+        {**one, **{name: int(one[name]) for name in numbers}}
+        for _, one in nest(results, {"step": step, "measure": "loss"}, *axes)
+        if is_scored(results, one) and model in (None, one["model"])
+    ]
 
 
 def read_loss(results: Results, one: Place) -> float:
@@ -183,7 +151,7 @@ def count_bytes(results: Results, one: Place) -> float:
     """
     lm: Any = one["model"].lm
     width = getattr(lm, "width", float("nan"))
-    found = 4.0 * one["size"] * (width + 1) if one["size"] else 0.0
+    found = 4.0 * size * (width + 1) if (size := int(one["size"])) else 0.0
     if one["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
     entities = results.statistic(*side(one, measure="entities", scope="")).value or 0.0
@@ -192,37 +160,16 @@ def count_bytes(results: Results, one: Place) -> float:
     return found + entities * entity + waiting
 
 
-def subtract_loss(results: Results, ours: Place, theirs: Place, scope: str = "all") -> Cell:
-    """The loss of one side minus that of another, of all tokens or those far from their entity's
-    last mention, paired by document and seed; a dash if they are the same.
-    """
-    about = {"measure": "loss", "scope": scope}
-    return subtract(results, {**ours, **about}, {**theirs, **about})
-
-
 def _less(heading: str, against: Any, scope: str = "all") -> Measure:
-    """A column of such differences, the row's minus another side's."""
+    """The row's loss minus another side's, of all tokens or those far from their entity's last
+    mention, paired by document and seed; a dash if they are the same.
+    """
     return Measure(heading, "loss", place={"scope": scope}, against=against)
 
 
 def _baseline(results: Results, _: Place) -> Place:
     """The baseline without labels, read in the same way otherwise."""
     return {"model": results.baseline, "labels": "none"}
-
-
-def _rows(**columns: str) -> Axis:
-    """A row for every side, with its model, labels or numbers by the headings."""
-
-    def write(one: Place, name: str) -> Cell:
-        if name == "model":
-            return write_label(one["model"])
-        return LABELS[one["labels"]] if name == "labels" else Number(one[name], 0)
-
-    def entries(results: Results, place: Place) -> Iterator[Line]:
-        for one in list_sides(results, place["step"]):
-            yield tuple(write(one, name) for name in columns), one
-
-    return Axis(tuple(columns.values()), entries)
 
 
 def _groups(results: Results) -> Iterator[Measure]:
@@ -237,10 +184,11 @@ MENTIONS = Pivot(
     name="mentions",
     title="Where a memory pays",
     step="mentions",
-    rows=(_rows(model="Model", labels="Labels"),),
+    where={"measure": "loss"},
+    rows=SIDES,
+    keep=is_scored,
     columns=(
         Measure("Entities", "entities", 0, shows="plain"),
-        Measure("Cache", digits=0, held="size"),
         KIB,
         LOSS,
         _less("Against the baseline", _baseline),
@@ -252,49 +200,6 @@ MENTIONS = Pivot(
         document's end. Against the baseline: without labels and with a cache of that size. Near:
         the entity was mentioned at most a window before, else far.""",
 )
-
-
-def _gain(results: Results, row: Place, scope: str = "all") -> Cell:
-    """The model under test with lagged labels less the row's side."""
-    ours = {**row, "model": results.proposed, "labels": "lagged"}
-    return subtract_loss(results, ours, row, scope)
-
-
-CONTROLS = Pivot(
-    name="mention_controls",
-    title="The model under test against each other",
-    step="mentions",
-    rows=(_rows(model="Other model", labels="Its labels", size="Cache"),),
-    keep=lambda results, one: (one["model"], one["labels"]) != (results.proposed, "lagged"),
-    columns=(
-        Measure("All tokens", digits=4, cell=_gain),
-        Measure("Far mentions", digits=4, cell=partial(_gain, scope=FAR)),
-    ),
-    measures="What lagged labels of entities are worth beyond every control.",
-    note="""Nats per token of the model under test with lagged labels minus the other's, both with
-        the same cache.""",
-)
-
-
-def say_mentions(results: Results) -> tuple[str, ...]:
-    """The model under test with lagged labels against the baseline and against the lowest other
-    model that reads labels so, all without a cache.
-    """
-    sides = [one for one in list_sides(results, "mentions") if not one["size"]]
-    lagged = {one["model"]: one for one in sides if one["labels"] == "lagged"}
-    if results.proposed not in lagged:
-        return ()
-    ours = lagged.pop(results.proposed)
-    others = [{**ours, **_baseline(results, ours)}] if results.baseline else list[Place]()
-    others += sorted(lagged.values(), key=lambda one: read_loss(results, one))[:1]
-    sentences = []
-    for one in (ours, *others):
-        which = "with lagged" if one["labels"] == "lagged" else "without"
-        text = f"{write_label(one['model'])} {which} labels {Number(read_loss(results, one), 4)}"
-        cell = subtract_loss(results, ours, one)
-        verdict = f" ({cell}: {name_difference(cell.interval)})" if isinstance(cell, Number) else ""
-        sentences.append(text + verdict)
-    return (f"Nats per token: {'; '.join(sentences)}.",)
 
 
 def list_recent(results: Results) -> dict[int, Place]:
@@ -312,19 +217,28 @@ def _as_heavy(results: Results, one: Place) -> Place | None:
     return next((other for other in recent if count_bytes(results, other) >= own), None)
 
 
+def _as_many(results: Results, one: Place) -> Place | None:
+    return list_recent(results).get(int(one["rows"]) + int(one["size"]))
+
+
 CAPACITY = Pivot(
     name="capacity",
     title="Memories of bounded size",
     step="capacity",
-    rows=(_rows(rows="Entities", size="Recent tokens", model="Model", labels="Labels"),),
+    where={"measure": "loss"},
+    rows=(
+        first_split(),
+        found("rows", "Entities"),
+        found("size", "Recent tokens"),
+        models(),
+        values("labels", LABELS, "Labels"),
+    ),
+    keep=is_scored,
     columns=(
         KIB,
         LOSS,
         _less("Against the model under test", lambda results, _: {"model": results.proposed}),
-        _less(
-            "Against as many recent tokens",
-            lambda results, one: list_recent(results).get(one["rows"] + one["size"]),
-        ),
+        _less("Against as many recent tokens", _as_many),
         Measure(
             "Recent tokens of no fewer bytes",
             digits=0,
@@ -351,36 +265,37 @@ def say_capacity(results: Results) -> tuple[str, ...]:
         fits = [one for one in sides if _as_heavy(results, one) == recent]
         if fits:
             most = max(fits, key=lambda one: count_bytes(results, one))
-            entries = f"({most['rows']:,} entities, {most['size']:,} tokens)"
-            gains.append(f"{subtract_loss(results, most, recent)} against {size:,} {entries}")
-    if ours is None or not gains:
-        return ()
-    name = write_label(ours)
-    return (f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}.",)
+            gap = subtract(results, *({**one, "scope": "all"} for one in (most, recent)))
+            gains.append(
+                f"{gap} against {size:,} ({most['rows']:,} entities, {most['size']:,} tokens)"
+            )
+    name = write_label(ours) if ours else ""
+    said = f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}."
+    return (said,) if gains else ()
 
 
 def draw_capacity(results: Results) -> figures.Figure | None:
     """Loss by what is remembered beyond the window, in entries (entities and recent tokens
     together) and in bytes; dashed: the baseline, which has recent tokens alone.
     """
-    drawn: list[tuple[list[Place], dict[str, Any]]] = []
+    drawn = list[tuple[list[Place], dict[str, Any]]]()
     if results.baseline is not None and (recent := list(list_recent(results).values())):
         name = f"{write_label(results.baseline)}, recent tokens alone"
         drawn.append((recent, {"label": name, "colour": figures.INK, "dash": "--"}))
     for model in results.measured("capacity"):
-        colour, by_share = figures.choose_colours(results)[model.name], dict[float, list[Place]]()
+        by_share = defaultdict[float, list[Place]](list)
         for one in list_sides(results, "capacity", model):
-            share = round(one["size"] / max(1, one["rows"] + one["size"]), 2)
-            by_share.setdefault(share, []).append(one)
+            by_share[round(one["size"] / max(1, one["rows"] + one["size"]), 2)].append(one)
         for (share, own), mark in zip(sorted(by_share.items()), "os^Dv", strict=False):
             name = f"{write_label(model)}, {share:.0%} recent tokens"
+            colour = figures.choose_colours(results)[model.name]
             drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
     by_entries, by_bytes = list[figures.Line](), list[figures.Line]()
     for sides, look in drawn:
         losses = [read_loss(results, one) for one in sides]
         entries = [(one["rows"] or 0) + one["size"] for one in sides]
-        by_entries.append(figures.Line(x=entries, y=losses, **look))
         kept = [count_bytes(results, one) / 1024 for one in sides]
+        by_entries.append(figures.Line(x=entries, y=losses, **look))
         by_bytes.append(figures.Line(x=kept, y=losses, **look))
     where = "remembered beyond the window"
     left = figures.Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
@@ -389,6 +304,6 @@ def draw_capacity(results: Results) -> figures.Figure | None:
 
 PARTS = (
     Part(RECALL, "What the memory can carry", (RECALLED,), {"recall": draw_recall}),
-    Part("mentions", "Where a memory pays", (MENTIONS, CONTROLS), say=say_mentions),
+    Part("mentions", "Where a memory pays", (MENTIONS,)),
     Part("capacity", str(CAPACITY.title), (CAPACITY,), {"capacity": draw_capacity}, say_capacity),
 )

@@ -221,9 +221,4 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
     for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):
-        alone, beside = remembering.list_original(results, "kept_cache")
-        for window, one in alone.items():
-            yield f"loss_alone_{window}", remembering.read_mean(results, one)
-        losses = [(one.budget, remembering.read_mean(results, one)) for one in beside]
-        for size in {budget: None for budget, _ in losses}:
-            yield f"loss_with_{size}", min(mean for budget, mean in losses if budget == size)
+        yield from remembering.summarise(results)

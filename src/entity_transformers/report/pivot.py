@@ -68,6 +68,11 @@ def found(column: str, heading: str = "", **where: str) -> Axis:
     return Axis((heading,) if heading else (), entries)
 
 
+def first_split() -> Axis:
+    """The first split that the step has scored, not shown."""
+    return Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
+
+
 def list_models(results: Results, place: Place, which: str) -> list[ModelEntry]:
     """The models of a step: "measured", all of them; "pair", those that the paper compares."""
     measured = results.measured(place["step"])

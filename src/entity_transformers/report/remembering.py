@@ -8,7 +8,6 @@ count alike. A difference is negative where the first is better.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import product
@@ -20,8 +19,7 @@ from scipy import stats
 
 from entity_transformers.corpus.layers import is_resolver, split_layer
 from entity_transformers.report import figures
-from entity_transformers.report.frame import at
-from entity_transformers.report.intervals import LEVEL, Estimate, Side
+from entity_transformers.report.intervals import LEVEL, Estimate
 from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
@@ -38,97 +36,69 @@ KINDS = {
     "later mentions": ("near", "far"),
 }
 """Parts of a text that do not depend on the window: a longer one has more of its mentions near."""
+CACHE, NOTHING, GOLD = "kept_cache", "nothing", "half entities (gold"
+PLACES = {
+    "text_memory": ("Text as memory", "As text"),
+    CACHE: ("A cache of what is kept", "In a cache"),
+    "kept_keys": ("Keys and values of what is kept", "As keys and values"),
+    "kept_pointer": ("A pointer into what is kept", "For a trained pointer"),
+}
+"""By step how its section is called, and how something is kept."""
+KEPT = ("text", "window", "name", "budget")
+"""What was kept: of which text (the original one, or one with other names), beside which window, by
+which policy, and how many tokens.
+"""
+Kept = tuple[str, int, str, int]
 
 
-class Kept(NamedTuple):
-    """What was kept: in which form (step), a policy, by which labels, how many tokens, beside which
-    window, of which text: the original one, or one with other names.
+@cache
+def name_kept(policy: str, labels: str) -> str:
+    """As tables and figures write it: mentions that a resolver or chance has found are names and
+    random spans.
     """
-
-    step: str
-    policy: str
-    labels: str
-    budget: int
-    window: int
-    text: str
-
-    @property
-    def source(self) -> str:
-        """Where its mentions come from, in words."""
-        change, base = split_layer(self.labels)
-        base = "names" if is_resolver(base) else base
-        return {None: base, "random": "random spans"}.get(change, f"{base}, {change}")
-
-    @property
-    def name(self) -> str:
-        """As tables and figures write it: mentions that a resolver or chance has found are names
-        and random spans.
-        """
-        if self.labels == "none":
-            return self.policy
-        if "mentions" in self.policy and self.source in ("names", "random spans"):
-            return self.policy.replace("mentions", self.source)
-        return f"{self.policy} ({self.source})"
+    change, base = split_layer(labels)
+    base = "names" if is_resolver(base) else base
+    source = {None: base, "random": "random spans"}.get(change, f"{base}, {change}")
+    if labels == "none":
+        return NOTHING if policy == "none" else policy
+    if "mentions" in policy and source in ("names", "random spans"):
+        return policy.replace("mentions", source)
+    return f"{policy} ({source})"
 
 
-def list_kept(results: Results, step: str) -> list[Kept]:
-    """Everything that was scored, in the order of the study."""
-    rows = results.frame.find(step, measure="loss", part="all").reindex(columns=Kept._fields)
-    found = rows.drop_duplicates().itertuples(index=False)
-    return [Kept(*one)._replace(budget=int(one[3]), window=int(one[4])) for one in found]
+def _tell(rows: pd.DataFrame) -> pd.DataFrame:
+    """`KEPT` of each row."""
+    names = map(name_kept, rows["policy"].astype(str), rows["labels"].astype(str))
+    told = rows.astype({"text": str, "window": str, "budget": str}).assign(name=[*names])
+    return told.astype({"window": int, "budget": int})
 
 
-def list_original(results: Results, step: str) -> tuple[dict[int, Kept], list[Kept]]:
-    """Of the original text each window alone, by its length, and what is kept beside the shortest
-    one.
+def read_units(results: Results, step: str) -> pd.DataFrame:
+    """The nats (``value``) and tokens (``count``) of each unit, [part and `KEPT`, unit], in the
+    order of the study, means over seeds; NaN where a unit has no such tokens.
     """
-    listed = [kept for kept in list_kept(results, step) if kept.text == "original"]
-    alone = {kept.window: kept for kept in listed if not kept.budget}
-    short = min(alone, default=0)
-    beside = [kept for kept in listed if kept.budget and kept.window == short]
-    return dict(sorted(alone.items())), beside
+    data = results.units.data
+    rows = _tell(data[(data["step"] == step) & (data["measure"] == "nll")]).astype({"part": str})
+    sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
+    return sums.unstack("unit", sort=False).groupby(level=["part", *KEPT], sort=False).mean()
 
 
-def _side(results: Results, measure: str, **about: Any) -> Side:
-    """The study's one model, and a key."""
-    step = about.pop("step")
-    return results.measured(step)[0], at(step, measure, results.split(step), **about)
+def read_nats(results: Results, step: str) -> pd.DataFrame:
+    """Nats per token, [part and `KEPT`, unit]."""
+    units = read_units(results, step)
+    return units["value"] / units["count"]
 
 
-def _read(results: Results, kept: Kept, part: str) -> Any:
-    """The scores of each unit, of the first seed; None for no such tokens."""
-    model, key = _side(results, "nll", part=part, **kept._asdict())
-    return next(iter(results.units.find(model.name, key).values()), None) if model else None
-
-
-def read_losses(results: Results, kept: Kept, part: str = "all") -> pd.Series:
-    """Nats per token by unit."""
-    scores = _read(results, kept, part)
-    if scores is None:
-        return pd.Series(dtype=float)
-    return pd.Series(scores.values / scores.counts, index=list(scores.units))
-
-
-def read_share(results: Results, kept: Kept, parts: tuple[str, ...]) -> pd.Series:
-    """What parts of a unit add to its nats per token, by unit; 0 where it has no such tokens."""
-    every, *some = (_read(results, kept, part) for part in ("all", *parts))
-    sums = pd.Series(0.0, index=list(every.units))
-    for scores in filter(None, some):
-        sums = sums.add(pd.Series(scores.values, index=list(scores.units)), fill_value=0.0)
-    return sums / np.asarray(every.counts)
-
-
-def subtract(
-    results: Results, ours: Kept, theirs: Kept, part: str = "all", without: tuple[str, ...] = ()
-) -> Estimate | None:
-    """The nats per token of one less those of another, over the units that have such tokens, but
-    not those with one of the words ``without`` in their names; None for fewer than two.
+def split_original(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Of the original text (the first one, where it was not read) the windows alone, by their
+    length, and what is kept beside the shortest one, by name and budget.
     """
-    first, second = (read_losses(results, one, part) for one in (ours, theirs))
-    kept = [not any(word in name for word in without) for name in first.index]
-    if not first.index.equals(second.index) or sum(kept) < 2:
-        return None
-    return estimate((first - second)[kept].to_numpy())
+    texts = found.index.unique("text")
+    found = found.xs("original" if "original" in texts else texts[0], level="text")
+    nothing = found.index.get_level_values("name") == NOTHING
+    windows = found.index.get_level_values("window")
+    alone = found[nothing].droplevel(["name", "budget"]).sort_index()
+    return alone, found[~nothing & (windows == windows.min())].droplevel("window")
 
 
 @cache
@@ -136,15 +106,29 @@ def _flip(units: int) -> np.ndarray:
     return np.random.default_rng(1).choice([-1.0, 1.0], (FLIPS, units))
 
 
-def estimate(gaps: np.ndarray) -> Estimate:
+def estimate(gaps: pd.Series) -> Estimate:
     """The mean of the differences of two or more units, with Student's interval and the p of sign
     flips.
     """
-    low, high = stats.ttest_1samp(gaps, 0).confidence_interval(LEVEL)
-    extreme = (np.abs(_flip(len(gaps)) @ gaps) >= abs(gaps.sum()) * (1 - 1e-12)).sum()
-    p = (1 + int(extreme)) / (FLIPS + 1)
-    value, low, high = map(float, (gaps.mean(), low, high))
-    return Estimate(value, low=low, high=high, p=p, units=len(gaps))
+    low, high = map(float, stats.ttest_1samp(gaps, 0).confidence_interval(LEVEL))
+    flipped = np.abs(_flip(len(gaps)) @ gaps.to_numpy())
+    extreme = int((flipped >= abs(gaps.sum()) * (1 - 1e-12)).sum())
+    p = (1 + extreme) / (FLIPS + 1)
+    return Estimate(float(gaps.mean()), low=low, high=high, p=p, units=len(gaps))
+
+
+def subtract(
+    nats: pd.DataFrame, ours: Kept, theirs: Kept, part: str = "all", without: tuple[str, ...] = ()
+) -> Estimate | None:
+    """The nats per token of one less those of another, over the units that have such tokens, but
+    not those with one of the words ``without`` in their names; None for fewer than two.
+    """
+    sides = (part, *ours), (part, *theirs)
+    if not all(side in nats.index for side in sides):
+        return None
+    gaps = (nats.loc[sides[0]] - nats.loc[sides[1]]).dropna()
+    gaps = gaps[[not any(word in name for word in without) for name in gaps.index]]
+    return estimate(gaps) if len(gaps) > 1 else None
 
 
 def are_equivalent(gap: Estimate) -> bool:
@@ -154,38 +138,20 @@ def are_equivalent(gap: Estimate) -> bool:
     return abs(gap.value) + half * stats.t.ppf(0.95, gap.units - 1) < EQUIVALENT
 
 
-def read_mean(results: Results, kept: Kept, part: str = "all") -> float:
-    """Nats per token, the mean over units."""
-    return float(np.mean(read_losses(results, kept, part).to_numpy()))
-
-
-def read_bytes(results: Results, kept: Kept) -> float | None:
-    """The bytes that it holds at most; of a window alone those of its keys and values."""
-    if kept.budget:
-        return results.statistic(*_side(results, "bytes", **kept._asdict())).value
-    about = {"step": kept.step, "window": kept.window, "text": kept.text}
-    return results.statistic(*_side(results, "window_bytes", **about)).value
-
-
 def _list_policies(results: Results, place: Place) -> Iterator[Line]:
     """Each window alone, and what is kept beside it, by budget."""
-    listed = list_kept(results, place["step"])
-    for alone in (kept for kept in listed if not kept.budget):
-        head = alone.text, Number(alone.window, 0)
-        yield (*head, "nothing"), {"own": {}, "loss": read_mean(results, alone)}
-        beside = [k for k in listed if k.budget and k[4:] == alone[4:]]
-        for name in dict.fromkeys(kept.name for kept in beside):
-            own = {kept.budget: kept for kept in beside if kept.name == name}
-            yield (*head, name), {"alone": alone, "own": own}
+    nats = read_nats(results, place["step"])
+    for (text, window, name), own in nats.loc["all"].groupby(level=[*KEPT[:3]], sort=False):
+        gaps: dict[str, Any] = {
+            str(key[-1]): subtract(nats, key, (text, window, NOTHING, 0)) for key in own.index
+        }
+        loss = {"loss": own.iloc[0].mean()} if name == NOTHING else {}
+        yield (text, Number(window, 0), name), gaps | loss
 
 
 def _budgets(results: Results, step: str) -> Iterator[Measure]:
-    def cell(results: Results, row: Place, size: int) -> Estimate | None:
-        kept = row["own"].get(size)
-        return subtract(results, kept, row["alone"]) if kept else None
-
-    for size in sorted({kept.budget for kept in list_kept(results, step)} - {0}):
-        yield Measure(f"{size:,} tokens", digits=4, cell=partial(cell, size=size))
+    for size in sorted({*map(int, results.frame.distinct("budget", step))} - {0}):
+        yield Measure(f"{size:,} tokens", digits=4, held=str(size))
 
 
 def make_losses(step: str) -> Pivot:
@@ -198,104 +164,81 @@ def make_losses(step: str) -> Pivot:
         columns=(Measure("Loss", digits=4, held="loss"), partial(_budgets, step=step)),
         measures="""Nats per token without a memory, and how much more (+) or less (−) they are with
             so many tokens kept of the text before the window.""",
-        note="""Means over documents or books, with Student's intervals of 95 %. Recent: the tokens
-            before the window. Names, mentions: the latest tokens of names by their spelling, of
-            labelled mentions; random spans: of as many spans of the same lengths, anywhere.
-            Entities: the latest mention of each entity, by the labels in brackets. Half: with as
-            many recent tokens. Rare, surprising: of the text so far, by count and by the model's
-            loss. Slots: the latest place of each token. Heavy hitters, lately attended: those with
-            the most attention, so far (H2O) or of the latest tokens (SnapKV). Shuffled: the chains
-            permuted among the mentions; surface: one entity for each spelling. Renamed: the same
-            text with invented names.""",
+        note="""Means over documents or books, with Student's intervals of 95 %. What each policy
+            keeps is said in docs/remembering.md; in brackets: whose labels say what a mention is.
+            Renamed: the same text with invented names.""",
     )
 
 
 class Contrast(NamedTuple):
-    """A hypothesis of the plan: ``ours`` and ``theirs`` are policies with a word that their labels
-    begin with. Supported if the difference is at most ``most``, its interval below 0; where that is
-    None, if it is better or equivalent.
+    """A hypothesis of the plan: ``ours`` is better than ``theirs``. Supported if the difference is
+    at most ``most``, its interval below 0; where that is None, if it is better or equivalent. It is
+    decided in one step, and reported in others.
     """
 
     name: str
-    ours: tuple[str, str]
-    theirs: tuple[str, str]
+    ours: str
+    theirs: str
+    most: float | None
     window: int
     budget: int
-    most: float | None
-    decided: bool
-
-    def find(self, listed: list[Kept], side: tuple[str, str], text: str) -> Kept | None:
-        """What was kept on one of its sides, of a text."""
-        wanted = side[0], self.budget, self.window, text
-        alike = (k for k in listed if (k.policy, k.budget, k.window, k.text) == wanted)
-        return next((kept for kept in alike if kept.labels.startswith(side[1])), None)
+    step: str
 
 
-def _list_contrasts(step: str) -> Iterator[Contrast]:
-    names = "mentions", "resolver"
-    for window, budget in (
-        (256, 256), (256, 64), (256, 1024), (512, 256), (1024, 256), (2048, 256),
-    ):  # fmt: skip
-        decided = step == "kept_cache" and (window, budget) == (256, 256)
-        for name, against, most in (
-            ("P1", ("recent", "none"), -0.03),
-            ("P2", ("mentions", "random"), -0.015),
-            ("P2", ("rare", "none"), -0.015),
-            ("P2", ("surprising", "none"), -0.015),
-        ):
-            yield Contrast(name, names, against, window, budget, most, decided)
-    peers = [(policy, "none") for policy in ("heavy hitters", "lately attended")]
-    others = names, ("recent", "none")
-    for side, peer in product((("half mentions", "resolver"), *others), peers):
-        yield Contrast("P8", side, peer, 256, 256, -EQUIVALENT, side not in others)
-    for window in (256, 1024):
-        decided = step == "text_memory" and window == 256
-        for other in ("shuffled", "surface"):
-            ours, theirs = (("half entities", layer) for layer in ("gold", other))
-            yield Contrast("P3", ours, theirs, window, 64, None, decided)
-
-
-class Judged(NamedTuple):
-    """A contrast of two things kept: their difference, p if it is decided, and the verdict."""
-
-    name: str
-    ours: Kept
-    theirs: Kept
-    gap: Estimate
-    p: float | None
-    verdict: str
+SIZES = ((256, 256), (256, 64), (256, 1024), (512, 256), (1024, 256), (2048, 256))
+OTHERS = {"recent": -0.03, "random spans": -0.015, "rare": -0.015, "surprising": -0.015}
+CONTRASTS = (
+    *(
+        Contrast("P1" if other == "recent" else "P2", "names", other, most, *size, decided)
+        for size, decided in zip(SIZES, (CACHE, *[""] * 5), strict=True)
+        for other, most in OTHERS.items()
+    ),
+    *(
+        Contrast("P8", ours, peer, -EQUIVALENT, 256, 256, decided)
+        for ours, decided in (("half names", "kept_keys"), ("names", ""), ("recent", ""))
+        for peer in ("heavy hitters", "lately attended")
+    ),
+    *(
+        Contrast("P3", f"{GOLD})", f"{GOLD}, {other})", None, 256, 64, "text_memory")
+        for other in ("shuffled", "surface")
+    ),
+)
 
 
 def adjust(values: list[float]) -> list[float]:
     """p values adjusted by Holm's method."""
-    order, adjusted, highest = np.argsort(values), [0.0] * len(values), 0.0
-    for rank, place in enumerate(order.tolist()):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
-        adjusted[place] = highest
-    return adjusted
+    p = pd.Series(values, dtype=float).sort_values()
+    highest = (p * np.arange(len(p), 0, -1)).clip(upper=1).cummax()
+    return [float(value) for value in highest.sort_index()]
 
 
-def judge_contrasts(results: Results, step: str) -> Iterator[Judged]:
-    """The plan's contrasts that this study has scored, each with its verdict."""
-    listed = list_kept(results, step)
-    found: list[tuple[Contrast, Kept, Kept, Estimate]] = []
-    for one, text in product(_list_contrasts(step), dict.fromkeys(kept.text for kept in listed)):
-        ours, theirs = (one.find(listed, side, text) for side in (one.ours, one.theirs))
-        if ours and theirs and (gap := subtract(results, ours, theirs)):
-            found.append((one, ours, theirs, gap))
-    original = {one: gap for one, ours, _, gap in found if ours.text == "original"}
-    decided = {one: gap.p or 0.0 for one, gap in original.items() if one.decided}
-    adjusted = dict(zip(decided, adjust(list(decided.values())), strict=True))
-    for one, ours, theirs, gap in found:
-        p, verdict = None, "reported"
-        if ours.text == "original" and one.decided:
-            p = adjusted[one]
-            verdict = _decide(one, gap, p)
-        elif ours.text == "renamed" and one in decided and original[one].beats:
+def judge_contrasts(results: Results, step: str) -> list[dict[str, Any]]:
+    """The plan's contrasts that this study has scored: of each the text, the difference ``gap``,
+    the same in ``unseen`` texts, ``near`` and ``far`` mentions, ``p`` if it is decided, and the
+    ``verdict``.
+    """
+    nats, rows = read_nats(results, step), list[dict[str, Any]]()
+    for one, text in product(CONTRASTS, nats.index.unique("text")):
+        ours, theirs = ((text, one.window, name, one.budget) for name in (one.ours, one.theirs))
+        if gap := subtract(nats, ours, theirs):
+            unseen = subtract(nats, ours, theirs, without=SEEN)
+            row = {"contrast": one, "text": text, "gap": gap, "p": MISSING, "verdict": "reported"}
+            row["unseen"] = unseen if unseen and unseen.units < gap.units else MISSING
+            for part in ("near", "far"):
+                row[part] = subtract(nats, ours, theirs, part) or MISSING
+            rows.append(row)
+    original = {row["contrast"]: row["gap"] for row in rows if row["text"] == "original"}
+    decided = {one: gap.p for one, gap in original.items() if one.step == step}
+    adjusted = dict(zip(decided, adjust([*decided.values()]), strict=True))
+    for row in (row for row in rows if row["contrast"] in decided):
+        one = row["contrast"]
+        if row["text"] == "original":
+            row |= {"p": adjusted[one], "verdict": _decide(one, row["gap"], adjusted[one])}
+        elif original[one].beats:
             # is a difference for the better still there when the names are others?
-            lost = gap.value > original[one].value / 2
-            verdict = "memorised" if lost else "not memorised"
-        yield Judged(one.name, ours, theirs, gap, p, verdict)
+            lost = row["gap"].value > original[one].value / 2
+            row["verdict"] = "memorised" if lost else "not memorised"
+    return rows
 
 
 def _decide(one: Contrast, gap: Estimate, p: float) -> str:
@@ -309,21 +252,10 @@ def _decide(one: Contrast, gap: Estimate, p: float) -> str:
 
 
 def _judged_rows(results: Results, place: Place) -> Iterator[Line]:
-    for one in judge_contrasts(results, place["step"]):
-        ours, theirs = one.ours, one.theirs
-        sizes = Number(ours.window, 0), Number(ours.budget, 0)
-        shown = {**one._asdict(), "p": MISSING if one.p is None else one.p}
-        yield (one.name, ours.text, *sizes, ours.name, theirs.name), shown
-
-
-def _less(heading: str, part: str = "all", without: tuple[str, ...] = ()) -> Measure:
-    """The difference in a part of the tokens, or in some of the texts; a dash if in none or all."""
-
-    def cell(results: Results, row: Place) -> Estimate | str:
-        gap = subtract(results, row["ours"], row["theirs"], part, without)
-        return MISSING if gap is None or (without and gap.units == row["gap"].units) else gap
-
-    return Measure(heading, digits=4, cell=cell)
+    for found in judge_contrasts(results, place["step"]):
+        one = found["contrast"]
+        sizes = Number(one.window, 0), Number(one.budget, 0)
+        yield (one.name, found["text"], *sizes, one.ours, one.theirs), found
 
 
 def make_contrasts(step: str) -> Pivot:
@@ -335,9 +267,9 @@ def make_contrasts(step: str) -> Pivot:
         rows=(Axis(("", "Text", "Window", "Kept", "First", "Second"), _judged_rows),),
         columns=(
             Measure("First less second", digits=4, held="gap"),
-            _less("In unseen texts", without=SEEN),
-            _less("Near mentions", "near"),
-            _less("Far mentions", "far"),
+            Measure("In unseen texts", digits=4, held="unseen"),
+            Measure("Near mentions", digits=4, held="near"),
+            Measure("Far mentions", digits=4, held="far"),
             Measure("p (Holm)", digits=4, held="p"),
             Measure("Verdict", held="verdict"),
         ),
@@ -352,33 +284,37 @@ def make_contrasts(step: str) -> Pivot:
     )
 
 
-def _list_prices(results: Results, place: Place) -> Iterator[Line]:
+def read_kib(results: Results) -> tuple[pd.Series, pd.Series]:
+    """What is held, in KiB: the keys and values of each window, by its length, and what is kept
+    beside the shortest one, by name and budget.
+    """
+    alone = results.frame.find(CACHE, measure="window_bytes")
+    alone = _tell(alone.assign(policy="none", labels="none", budget=0))
+    kept = _tell(results.frame.find(CACHE, measure="bytes")).query("budget > 0")
+    held = pd.concat([alone, kept]).set_index([*KEPT])[["value"]] / 1024
+    windows, beside = split_original(held)
+    return windows["value"], beside["value"]
+
+
+def _list_prices(results: Results, _: Place) -> Iterator[Line]:
     """Each policy and budget beside the smallest window: which window has its loss?"""
-    alone, beside = list_original(results, place["step"])
-    losses = [read_mean(results, one) for one in alone.values()]
-    for kept in beside:
-        short, size = kept.window, read_bytes(results, alone[kept.window])
-        loss, held = read_mean(results, kept), read_bytes(results, kept)
-        # the longer a window, the lower its loss: by the logarithm of its length in between
-        length = 2 ** float(np.interp(-loss, [-one for one in losses], np.log2([*alone])))
-        more = None if size is None or loss >= losses[0] else (length / short - 1) * size
-        gain = (losses[0] - loss) / (losses[0] - losses[-1]) if len(losses) > 1 else math.nan
-        about: Place = {"loss": loss, "share": gain, "length": length}
-        about = {**about, "held": held and held / 1024, "more": more and more / 1024}
-        times = more / held if more and held else None
-        yield (kept.name, Number(kept.budget, 0)), {**about, "times": times}
-
-
-def _say_prices(results: Results) -> str:
-    windows = list(list_original(results, "kept_cache")[0])
-    return f"""Beside a window of {windows[0]:,} tokens: the share of what a window of
-        {windows[-1]:,} gains over it, and the longer window that has the same loss."""
+    nats = split_original(read_nats(results, CACHE).loc["all"])
+    alone, losses = (one.mean(axis=1) for one in nats)
+    windows, held = read_kib(results)
+    worst, best = alone.iloc[0], alone.iloc[-1]
+    # the longer a window, the lower its loss: by the logarithm of its length in between
+    length = 2 ** np.interp(-losses, -alone, np.log2(alone.index))
+    more = np.where(losses < worst, (length / windows.index[0] - 1) * windows.iloc[0], np.nan)
+    prices = {"loss": losses, "share": (worst - losses) / (worst - best), "held": held}
+    prices |= {"length": length, "more": more, "times": more / held}
+    for (name, budget), row in pd.DataFrame(prices).iterrows():
+        yield (name, Number(budget, 0)), row.to_dict()
 
 
 PRICES = Pivot(
     name="prices",
     title="What a memory costs against a longer window",
-    step="kept_cache",
+    step=CACHE,
     rows=(Axis(("Kept", "Tokens"), _list_prices),),
     columns=(
         Measure("Loss", digits=4, held="loss"),
@@ -388,7 +324,8 @@ PRICES = Pivot(
         Measure("KiB of that", digits=0, held="more"),
         Measure("Times as many", digits=0, held="times"),
     ),
-    measures=_say_prices,
+    measures="""Beside the shortest window: the share of what the longest one gains over it, and the
+        longer window that has the same loss.""",
     note="""KiB: what the memory's tensors hold, and the keys and values that the longer window has
         beyond the short one's. Windows that were not read are interpolated by the logarithm of
         their length; a memory is never said to be worth more than the longest.""",
@@ -399,17 +336,15 @@ def list_gains(results: Results) -> dict[tuple[str, int], dict[str, Estimate]]:
     """By what is held and its budget (0: a longer window) the gain over the smallest window alone
     of each of `KINDS`, per token of the whole text.
     """
-    alone, beside = list_original(results, "kept_cache")
-    if not alone:
-        return {}
-    short, *longer = alone.values()
-    named = {(f"a window of {kept.window:,}", 0): kept for kept in longer}
-    named |= {(kept.name, kept.budget): kept for kept in beside}
-    found: dict[tuple[str, int], dict[str, Estimate]] = {}
-    for name, kept in named.items():
-        for kind, parts in KINDS.items():
-            ours, theirs = (read_share(results, one, parts) for one in (kept, short))
-            found.setdefault(name, {})[kind] = estimate((ours - theirs).to_numpy())
+    units, found = read_units(results, CACHE), dict[tuple[str, int], dict[str, Any]]()
+    tokens = units["count"].loc["all"]
+    for kind, parts in KINDS.items():
+        some = units["value"][units.index.get_level_values("part").isin(parts)]
+        sums = some.groupby(level=[*KEPT]).sum()
+        alone, beside = split_original(sums.reindex(tokens.index).fillna(0) / tokens)
+        longer = alone.iloc[1:].set_axis([(f"a window of {one:,}", 0) for one in alone.index[1:]])
+        for key, gaps in (pd.concat([longer, beside]) - alone.iloc[0]).iterrows():
+            found.setdefault(key, {})[kind] = estimate(gaps)
     return found
 
 
@@ -421,7 +356,7 @@ def _list_held(results: Results, _: Place) -> Iterator[Line]:
 GAINS = Pivot(
     name="gains",
     title="Where the gain falls",
-    step="kept_cache",
+    step=CACHE,
     rows=(Axis(("What is held", "Tokens"), _list_held),),
     columns=tuple(Measure(kind, digits=4, held=kind) for kind in KINDS),
     measures="""Nats per token of the whole text less those of the smallest window alone, by the
@@ -438,52 +373,47 @@ def draw_gains(results: Results) -> figures.Figure | None:
     bars = {name: gaps for (name, budget), gaps in found.items() if budget in (0, 256)}
     if len(bars) < 2:
         return None
+    gains = -pd.DataFrame(bars).T.map(lambda gap: gap.value)
+    gains = gains.loc[gains.sum(axis=1).sort_values().index]
     figure = figures.Figure(figsize=(8.0, 1.4 + 0.34 * len(bars)), layout="constrained")
     axes = figure.subplots()
-    names = sorted(bars, key=lambda name: sum(gap.value for gap in bars[name].values()))
-    left, right = np.zeros(len(bars)), np.zeros(len(bars))
-    for kind, colour in zip(KINDS, figures.PALETTE, strict=False):
-        gains = np.array([-bars[name][kind].value for name in names])
-        start = np.where(gains > 0, right, left)
-        axes.barh(names, gains, left=start, color=colour, label=kind, height=0.7)
-        right, left = right + np.maximum(gains, 0), left + np.minimum(gains, 0)
+    gains.plot.barh(stacked=True, ax=axes, color=[*figures.PALETTE[:3]], width=0.7)
     axes.axvline(0, color=figures.INK, linewidth=0.8)
-    axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("Nats per token gained")
     axes.legend(loc="lower right")
     return figure
 
 
-PLACES = {
-    "text_memory": "As text",
-    "kept_cache": "In a cache",
-    "kept_keys": "As keys and values",
-    "kept_pointer": "For a trained pointer",
-}
-
-
 def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     """The best policy at each budget beside the smallest window, and what the plan decides."""
-    alone, beside = list_original(results, step)
-    if not beside:
-        return ()
-    window, said = min(alone), []
-    known = {one: gap for one in beside if (gap := subtract(results, one, alone[window]))}
-    for size in sorted({one.budget for one in known}):
-        best = min((k for k in known if k.budget == size), key=lambda one: known[one].value)
-        said.append(f"{best.name} with {size:,} tokens ({known[best]})")
+    alone, beside = split_original(read_nats(results, step).loc["all"])
+    said = []
+    for name, size in beside.mean(axis=1).groupby(level="budget").idxmin():
+        gap = estimate(beside.loc[(name, size)] - alone.iloc[0])
+        said.append(f"{name} with {size:,} tokens ({gap})")
     verdicts = (
-        f"{one.name}{' in renamed texts,' * (one.ours.text == 'renamed')} {one.ours.name} against"
-        f" {one.theirs.name}: {one.gap}, {one.verdict}."
-        for one in judge_contrasts(results, step)
-        if one.verdict != "reported"
+        f"{one.name}{' in renamed texts,' * (found['text'] == 'renamed')} {one.ours} against"
+        f" {one.theirs}: {found['gap']}, {found['verdict']}."
+        for found in judge_contrasts(results, step)
+        if (one := found["contrast"]) and found["verdict"] != "reported"
     )
     return (
-        f"{PLACES[step]} beside a window of {window:,} tokens the most is gained by"
+        f"{PLACES[step][1]} beside a window of {alone.index[0]:,} tokens the most is gained by"
         f" {', '.join(said)}, in nats per token less what the window has alone.",
         *verdicts,
     )
+
+
+def summarise(results: Results) -> Iterator[tuple[str, float]]:
+    """For metrics.json: the loss of each window alone, and of the shortest with the best policy of
+    each budget.
+    """
+    nats = split_original(read_nats(results, CACHE).loc["all"])
+    alone, beside = (one.mean(axis=1) for one in nats)
+    yield from ((f"loss_alone_{window}", loss) for window, loss in alone.items())
+    best = beside.groupby(level="budget").min()
+    yield from ((f"loss_with_{size}", loss) for size, loss in best.items())
 
 
 def draw_prices(results: Results) -> figures.Figure | None:
@@ -491,27 +421,22 @@ def draw_prices(results: Results) -> figures.Figure | None:
     keys and values of a longer window (black). Left: all tokens. Right: later mentions whose entity
     was mentioned last before the window.
     """
-    alone, own = list_original(results, "kept_cache")
-    if len(alone) < 2:
+    nats, (windows, held) = read_nats(results, CACHE), read_kib(results)
+    if len(windows) < 2:
         return None
-    short, *longer = alone.values()
-    panels, base = [], read_bytes(results, short)
-    for part in ("all", "far"):
+    panels = []
+    for part, title in (("all", "All tokens"), ("far", "Far later mentions")):
+        alone, beside = (one.mean(axis=1) for one in split_original(nats.loc[part]))
         lines = []
-        for number, name in enumerate(dict.fromkeys(kept.name for kept in own)):
-            some = [kept for kept in own if kept.name == name]
-            x = [(read_bytes(results, kept) or 0) / 1024 for kept in some]
-            y = [read_mean(results, kept, part) for kept in some]
-            look: Any = {"dash": "-" if number < len(figures.PALETTE) else "--", "mark": "o"}
-            lines.append(
-                figures.Line(name, figures.PALETTE[number % len(figures.PALETTE)], x, y, **look)
-            )
-        if part == "all" and base is not None:
-            x = [((read_bytes(results, one) or 0) - base) / 1024 for one in longer]
-            y = [read_mean(results, one) for one in longer]
+        for number, (name, own) in enumerate(beside.groupby(level="name", sort=False)):
+            again, colour = divmod(number, len(figures.PALETTE))
+            look: Any = {"dash": "--" if again else "-", "mark": "o"}
+            x, y = held[own.index].tolist(), own.tolist()
+            lines.append(figures.Line(str(name), figures.PALETTE[colour], x, y, **look))
+        if part == "all":
+            x, y = (windows - windows.iloc[0])[1:].tolist(), alone[1:].tolist()
             lines.append(figures.Line("a longer window", figures.INK, x, y, mark="s"))
         up = "Nats per token" if part == "all" else ""
-        title = "All tokens" if part == "all" else "Far later mentions"
         panels.append(figures.Panel(lines, "KiB held beside the window", up, title, log=True))
     return figures.draw_lines(panels)
 
@@ -522,29 +447,27 @@ def draw_contrasts(results: Results) -> figures.Figure | None:
     decision; grey: equivalent.
     """
     panels: dict[str, dict[str, figures.Bar]] = {}
-    for step in filter(results.ran, ("kept_cache", "kept_keys", "kept_pointer")):
-        for name, ours, theirs, gap, _, verdict in judge_contrasts(results, step):
-            if ours.text == "original" and name in ("P1", "P2") and ours.budget == 256:
-                title = f"{PLACES[step]}, window {ours.window:,}"
-                look = figures.PALETTE[0], verdict == "reported"
-                bar = figures.Bar(f"{name}: less {theirs.name}", gap, *look)
+    for step in filter(results.ran, (CACHE, "kept_keys", "kept_pointer")):
+        for found in judge_contrasts(results, step):
+            one = found["contrast"]
+            if found["text"] == "original" and one.name in ("P1", "P2") and one.budget == 256:
+                look = figures.PALETTE[0], found["verdict"] == "reported"
+                bar = figures.Bar(f"{one.name}: less {one.theirs}", found["gap"], *look)
+                title = f"{PLACES[step][1]}, window {one.window:,}"
                 panels.setdefault(title, {})[bar.label] = bar
     labels = dict.fromkeys(label for panel in panels.values() for label in panel)
     drawn = [figures.Rows(title, [*map(panel.get, labels)]) for title, panel in panels.items()]
     return figures.draw_intervals(drawn, "Nats per token", EQUIVALENT, across=3)
 
 
-def _part(step: str, title: str) -> Part:
-    tables, figures = [make_contrasts(step), make_losses(step)], {}
-    if step == "kept_cache":
-        tables += [PRICES, GAINS]
-        figures = {"prices": draw_prices, "gains": draw_gains, "contrasts": draw_contrasts}
-    return Part(step, title, tuple(tables), figures, partial(say_remembering, step=step))
-
-
-PARTS = (
-    _part("text_memory", "Text as memory"),
-    _part("kept_cache", "A cache of what is kept"),
-    _part("kept_keys", "Keys and values of what is kept"),
-    _part("kept_pointer", "A pointer into what is kept"),
+DRAWN = {"prices": draw_prices, "gains": draw_gains, "contrasts": draw_contrasts}
+PARTS = tuple(
+    Part(
+        step,
+        title,
+        (make_contrasts(step), make_losses(step), *((PRICES, GAINS) if step == CACHE else ())),
+        DRAWN if step == CACHE else {},
+        partial(say_remembering, step=step),
+    )
+    for step, (title, _) in PLACES.items()
 )
