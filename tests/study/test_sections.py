@@ -33,6 +33,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     # what no machine computes or holds
     "ner": [({"hidden": 10**6}, "ner.hidden.* less than or equal to 32768")],
     "lm": [({"width": 10**6}, "width.* less than or equal to 32768")],
+    "run": [({"threads": 10**6}, "run.threads.* less than or equal to 1024")],
     "recall": [({"documents": 10**10}, "recall.documents.* less than or equal to 1000000")],
     "corpus": [({"sample_words": 10**10}, "sample_words.* less than or equal to 60000")],
     "report": [({"bootstrap_samples": 10**10}, "samples.* less than or equal to 100000")],

@@ -81,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments = vars(make_parser(words[:1]).parse_args(words))
         name = arguments.pop("command")
         find_function(name)(**arguments)
+        _flush()
     except BrokenPipeError:
         os._exit(141)  # the reader of our output has gone, as in `... | head`
     except KeyboardInterrupt:
@@ -91,6 +92,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not (line := explain(error)):
             raise
         _fail(f" {name}: {line}")
+
+
+def _flush() -> None:
+    """Write what was printed; an OSError of a full disk, which else ends Python in its own way."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
+        raise OSError(f"standard output: {error.strerror}") from None
 
 
 def _fail(message: str, code: int = 2) -> NoReturn:

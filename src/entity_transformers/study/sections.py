@@ -40,7 +40,7 @@ Integer = Annotated[int, BeforeValidator(_refuse_truth)]
 Number = Annotated[float, BeforeValidator(_refuse_truth)]
 PositiveInt = Annotated[Integer, Field(gt=0, le=10**10)]
 Size = Annotated[Integer, Field(gt=0, le=10**6)]
-"""What one machine has or holds at once: layers, units, a batch, threads."""
+"""What one machine has or holds at once: layers, units, a batch."""
 Width = Annotated[Integer, Field(gt=0, le=2**15)]
 """Units of a layer, and layers: a square matrix of so many has 4 GB."""
 Seed = Annotated[Integer, Field(ge=0, lt=2**32)]
@@ -94,7 +94,7 @@ class RunParams(Section):
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")]
     """auto, cpu, cuda or cuda:N"""
-    threads: Size
+    threads: Annotated[Integer, Field(gt=0, le=1024)]
     """CPU threads of one process"""
     checkpoint_every: PositiveInt
     """training steps between resumable checkpoints"""
