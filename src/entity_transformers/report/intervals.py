@@ -410,16 +410,3 @@ def share_interval(right: float, examples: int) -> Interval:
     low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
     scale = 1 + square / examples
     return max(0.0, low / scale), min(1.0, high / scale)
-
-
-def share_number(shares: Sequence[float], examples: int) -> Number:
-    """A share of examples that are right, the mean of one per seed, with an interval over examples
-    (as wide as Wilson's) and over seeds.
-    """
-    mean, over_seeds = fmean(shares), seed_variance(shares)
-    low, high = share_interval(mean * examples, examples)
-    if over_seeds is not None:
-        error = (high - low) / 2 / QUANTILE
-        (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
-    # no share lies beyond 0 and 1, whatever Student says
-    return Number(mean, low=max(0.0, low), high=min(1.0, high))

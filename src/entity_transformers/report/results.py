@@ -19,7 +19,6 @@ from entity_transformers.report.frame import (
     Frame,
     Key,
     Units,
-    at,
     read_curves,
     read_measures,
     read_units,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 Transform = Callable[[float], float]
 Model = ModelEntry | str | None
 """One of section models, or the name of one of recall.models; None has no numbers."""
-TRAIN_LOSS = at("lm", "loss", "train")
 OWN = frozenset({"recall"})
 """Steps whose models are entries of their own section."""
 SYSTEMS = 5
