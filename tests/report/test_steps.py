@@ -21,24 +21,15 @@ def list_rows(table: Any) -> list[dict[str, Any]]:
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-def test_a_cache_is_told_by_what_it_changes(entries: Entries) -> None:
-    scored = ((0, "loss", 5), (64, "loss", 4), (64, "theta", 2), (64, "weight", 0.5))
-    about = {"step": "cache", "model": "gpt2", "split": "test"}
+def test_the_largest_cache_is_told_in_bits_per_byte(entries: Entries) -> None:
+    about = {"model": "gpt2", "seed": 1, "split": "test"}
     rows: list[dict[str, Any]] = [
-        {**about, "seed": seed, "measure": name, "size": size, "value": value}
-        for seed in (1, 2)
-        for size, name, value in scored
+        {**about, "step": "cache", "measure": "loss", "size": size, "value": value}
+        for size, value in ((0, 5.25), (64, 4.5), (1024, 4))
     ]
-    rows[4]["value"] += 0.5  # the second seed without a cache
     key = {"step": "perplexity", "entities": "off", "measure": "bits_per_byte", "value": 2}
-    rows.append({**about, "seed": 1, **key})
-    results = make_results(rows, None, (entries["gpt2"],))
-    alone, cached = list_rows(perplexity.WITH_CACHE.build(results))
-    shown = [str(alone[name]) for name in ("Tokens held", "Minus without", "Theta")]
-    assert shown == ["0", MISSING, MISSING]
-    assert cached["Minus without"] == Number(-1.25, 4, np.std([1, 1.5], ddof=1))
-    assert str(cached["Lambda"]) == "0.500 ± 0.000"
-    assert lm.read_cached(results, entries["gpt2"]) == 2 * 4 / 5.25
+    results = make_results([*rows, {**about, **key}], None, (entries["gpt2"],))
+    assert lm.read_cached(results, entries["gpt2"]) == 2 * (4 / 5.25)
 
 
 def test_the_corpus_table_has_what_some_split_has() -> None:
@@ -92,8 +83,10 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
             for name, less in (("correct", 0), ("nearest", 1)):
                 own = {"measure": name, "value": value - less, "count": (2, 10)[unit]}
                 units.append({**run, **own, "unit": f"d{unit}"})
-    whole = {"step": "probe", "seed": 1, "model": "gpt2", "split": "test"}
-    rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
+        whole = {"step": "probe", "seed": 1, "model": model, "split": "test"}
+        rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
+        nearest = {"measure": "accuracy_nearest", "group": "all", "value": 0.25, "count": 12}
+        rows.append({**whole, **nearest})
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
     plain, ours, gap = list_rows(vectors.HEADS.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")

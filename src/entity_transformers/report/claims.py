@@ -10,29 +10,13 @@ from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, paper, perplexity, vectors
-from entity_transformers.report.intervals import (
-    ABSENT,
-    FAILS,
-    HOLDS,
-    INERT,
-    INTERVAL,
-    LEVEL,
-    MARGIN,
-    OPEN,
-    SMALLER,
-    UNUSED,
-    Estimate,
-    Side,
-    loss,
-)
+from entity_transformers.report.frame import Key, at
+from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, INERT, OPEN, UNUSED, loss
 from entity_transformers.report.results import (
     GENERATED,
-    TRAIN_LOSS,
     Results,
-    Transform,
     has_entities,
     write_label,
-    write_pair,
 )
 from entity_transformers.report.table import Number, Table
 
@@ -61,21 +45,20 @@ def build_claims(results: Results) -> Table:
     test, or one that is not compared with the paper.
     """
     compared = results.tests_a_model and results.paper
-    asked = CLAIMS.items() if compared else ()
     return Table(
         name="claims",
         title="What holds and what does not",
         columns=("Claim of the paper", "Where", "Here", "Measured here"),
         rows=tuple(
             (text, source, *judge(results))
-            for text, (step, source, judge) in asked
-            if results.ran(step)
+            for text, (step, source, judge) in CLAIMS.items()
+            if compared and results.ran(step)
         ),
         measures="Each claim is judged by the numbers of this study alone.",
-        note=f"""{INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not be
-            computed. {SMALLER.capitalize()}: an effect as large as the paper's lies outside the
-            interval, whatever the sign. {UNUSED.capitalize()}: what the memory is given changes
-            less than {INERT} nats per token.""",
+        note=f"""{intervals.INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not
+            be computed. {intervals.SMALLER.capitalize()}: an effect as large as the paper's lies
+            outside the interval, whatever the sign. {UNUSED.capitalize()}: what the memory is given
+            changes less than {INERT} nats per token.""",
     )
 
 
@@ -84,17 +67,16 @@ def judge_entities(results: Results) -> Judged:
     labels and a GPT2 of its size, beyond the interval; the differences stand in table controls.
     """
     split, ours = intervals.judged_split(results), results.proposed
-    found = {(against, given): gap for against, given, gap in intervals.compare_all(results)}
+    found = [*intervals.compare_all(results)]
     if ours is None or not found:
         name = "GPT2E" if ours is None else write_label(ours)
         return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
-    own = [abs(gap.value) for (against, _), gap in found.items() if against == ours]
+    own = [abs(gap.value) for against, _, gap in found if against == ours]
     if own and max(own) < INERT:
         less = f"differ by less than {INERT} nats per token on {split}."
         return UNUSED, f"{VERDICTS[UNUSED]}: entities on, off and shuffled {less}"
-    controls = perplexity.needed_controls(results).values()
-    needed = {entry.name for entries in controls for entry in entries}
-    met = {against: gap for (against, _), gap in found.items() if against.name in needed}
+    needed = set[str]().union(*perplexity.needed_controls(results).values())
+    met = {against: gap for against, _, gap in found if against.name in needed}
     unbeaten = {against: gap for against, gap in met.items() if not gap.beats}
     missing = _list(perplexity.list_missing_controls(results, met))
     where = f"on {split} {write_label(ours)}"
@@ -117,70 +99,64 @@ def _sign(value: float) -> str:
     return str(Number(value, 4, signed=True))
 
 
-def _bracket(found: Estimate, scale: float = 1.0) -> str:
-    """The interval, and what it is over."""
-    if found.interval is None:
-        return "no interval"
-    low, high = (_sign(scale * bound) for bound in found.interval)
-    seeds = f"{found.seeds} seeds" if found.seeds > 1 else "one seed"
-    if not found.units:
-        return f"{LEVEL:.0%} interval over {seeds} [{low}, {high}]"
-    return f"{LEVEL:.0%} interval [{low}, {high}], {found.units:,} units, {seeds}"
-
-
-def _weigh(found: Estimate, unit: str = "token") -> str:
-    """A difference with its interval, and in a word what this says."""
-    text = f"{_sign(found.value)} nats per {unit}"
+def _weigh(found: intervals.Estimate, unit: str, scale: float = 1.0) -> str:
+    """A difference, its interval and what this is over; and of nats in a word what this says."""
+    text = f"{_sign(scale * found.value)} {unit}"
     if found.interval is None:
         return f"{text}, without an interval"
-    said = intervals.name_difference(found.interval, None if unit == "passage" else MARGIN)
-    return f"{text}, {_bracket(found)}: {said}"
+    bounds = ", ".join(_sign(scale * bound) for bound in found.interval)
+    units = f" {found.units:,} units," if found.units else ""
+    seeds = f"{found.seeds} seeds" if found.seeds > 1 else "one seed"
+    text += f", {intervals.LEVEL:.0%} interval [{bounds}],{units} {seeds}"
+    if not unit.startswith("nats"):
+        return text
+    margin = intervals.MARGIN if "token" in unit else None
+    return f"{text}: {intervals.name_difference(found.interval, margin)}"
 
 
-def _compare_seeds(
-    results: Results,
-    first: Side,
-    second: Side,
+def _less(
+    key: Callable[[str, str], Key],
     expected: int,
     unit: str,
-    transform: Transform = float,
     printed: float | None = None,
-) -> Judged:
-    """A claim about a difference that has only seeds to judge it by."""
-    gap = intervals.compare_seeds(results, first, second, transform)
-    if gap is None:
-        return NOT_MEASURED
-    how = _bracket(gap) if gap.interval else "one seed, so no interval"
-    status = intervals.judge(gap.interval, expected, printed)
-    return status, f"{_sign(gap.value)} {unit} ({how})"
+    itself: bool = False,
+) -> Callable[[Results], Judged]:
+    """A claim about the model under test with entities less the baseline, or less ``itself``
+    without them. ``key``: that of a split with these entities given.
+    """
 
+    def judge(results: Results) -> Judged:
+        split = intervals.judged_split(results) or ""
+        ours, theirs = results.proposed, results.proposed if itself else results.baseline
+        sides = (ours, key(split, "on")), (theirs, key(split, "off"))
+        by_units = sides[0][1].measure in intervals.UNITS
+        compare = intervals.compare if by_units else intervals.compare_seeds
+        found = compare(results, *sides)
+        if found is None:
+            return NOT_MEASURED
+        status = intervals.judge(found.interval, expected, printed)
+        return status, _weigh(found, unit, 100 if unit.startswith("points") else 1)
 
-def _perplexity(results: Results) -> Judged:
-    ours, theirs = results.proposed, results.baseline
-    gap = intervals.compare_loss(results, theirs, "off")
-    if gap is None or ours is None or theirs is None:
-        return NOT_MEASURED
-    pair = write_pair(ours, theirs, "minus")
-    text = f"on {intervals.judged_split(results)}, {pair} {_weigh(gap)}"
-    status = intervals.judge(gap.interval, 0)
-    return status, f"{text}; indistinguishable would be within ±{MARGIN}"
+    return judge
 
 
 def _outside(results: Results) -> Judged:
+    """Not worse is all that is claimed."""
     split = intervals.judged_split(results) or "test"
     if not perplexity.has_mentions(results, split):
         return NOT_MEASURED
     on, off = (loss(split, given, class_="outside") for given in ("on", "off"))
-    pair = (results.proposed, on), (results.baseline, off)
-    status, text = _compare_seeds(results, *pair, -1, "nats per token outside mentions")
-    gap = intervals.compare_seeds(results, *pair)
-    if status == OPEN and gap and gap.interval and gap.interval[1] < MARGIN:
-        status = HOLDS  # not worse is all that is claimed
-    return status, text
+    gap = intervals.compare_seeds(results, (results.proposed, on), (results.baseline, off))
+    if gap is None:
+        return NOT_MEASURED
+    status = intervals.judge(gap.interval, -1)
+    if status == OPEN and gap.high is not None and gap.high < intervals.MARGIN:
+        status = HOLDS
+    return status, _weigh(gap, "nats per token outside mentions")
 
 
 def _validation(results: Results) -> Judged:
-    keys = TRAIN_LOSS, loss("dev", "on")
+    keys = at("lm", "loss", "train"), loss("dev", "on")
     train, dev = (results.statistic(results.proposed, key).value for key in keys)
     if train is None or dev is None:
         return NOT_MEASURED
@@ -189,52 +165,31 @@ def _validation(results: Results) -> Judged:
 
 
 def _lambada(results: Results) -> Judged:
-    ours, theirs = results.proposed, results.baseline
-    key, unit = perplexity.lambada_key("perplexity"), "nats per token of the passage"
-    word = intervals.compare(results, (ours, perplexity.LAST_WORD), (theirs, perplexity.LAST_WORD))
-    status, text = _compare_seeds(results, (ours, key), (theirs, key), -1, unit, math.log)
-    if word is not None:
-        printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
-        status = intervals.judge(word.interval, -1, printed)
-        text = f"last word {_weigh(word, 'passage')}; {text}"
     if results.passages == GENERATED:
-        return ABSENT, f"not measured: these passages are generated; there {text}"
-    return status, text
+        return ABSENT, "not measured: these passages are generated"
+    printed = math.log(paper.TABLE3["gpt2e"] / paper.TABLE3["gpt2"])
+    return _less(lambda *_: perplexity.LAST_WORD, -1, "nats per last word", printed)(results)
 
 
-def _similarity(group: str, of: str, expected: int, against: str) -> Callable[[Results], Judged]:
-    """The model under test with entities against itself without ("off") or the baseline."""
+def _alike(group: str, of: str, expected: int, itself: bool = False) -> Callable[[Results], Judged]:
+    """A claim about table 4."""
     measure = f"{of}_similarity"
     off, on, gpt2 = paper.TABLE4[group, measure]
 
-    def judge(results: Results) -> Judged:
-        itself = against == "off"
-        other, printed = (results.proposed, off) if itself else (results.baseline, gpt2)
-        keys = (vectors.similarity_key(group, "words", given, measure) for given in ("on", "off"))
-        ours, theirs = zip((results.proposed, other), keys, strict=True)
-        return _compare_seeds(results, ours, theirs, expected, "cosine", printed=on - printed)
+    def key(_: str, given: str) -> Key:
+        return vectors.similarity_key(group, "words", given, measure)
 
-    return judge
-
-
-def _ner(results: Results) -> Judged:
-    ours, theirs = (paper.TABLE5[model, paper.OVERALL].f1 for model in ("gpt2e", "gpt2"))
-    found = intervals.compare(
-        results, (results.proposed, vectors.F1), (results.baseline, vectors.F1)
-    )
-    if found is None:
-        return NOT_MEASURED
-    text = f"{_sign(100 * found.value)} points of micro-F1, strict spans"
-    return intervals.judge(found.interval, 1, ours - theirs), f"{text}, {_bracket(found, 100)}"
+    return _less(key, expected, "cosine", on - (off if itself else gpt2), itself)
 
 
 IN_TABLE4 = "similarity", "section 5, table 4"
+NER_GAIN = paper.TABLE5["gpt2e", paper.OVERALL].f1 - paper.TABLE5["gpt2", paper.OVERALL].f1
 CLAIMS = {
     "Coreference information makes a better language model.": Claim(
         "perplexity", "abstract, section 6", judge_entities
     ),
     "GPT2E and GPT2 are indistinguishable in perplexity.": Claim(
-        "perplexity", "section 6, table 2", _perplexity
+        "perplexity", "section 6, table 2", _less(loss, 0, "nats per token")
     ),
     "Where no entity is present the language model is not hindered.": Claim(
         "perplexity", "section 1", _outside
@@ -244,69 +199,69 @@ CLAIMS = {
     ),
     "GPT2E has the lower perplexity on LAMBADA.": Claim("lambada", "section 5, table 3", _lambada),
     "Mentions that are nouns are more alike in GPT2E.": Claim(
-        *IN_TABLE4, _similarity("nouns", "mention", 1, "GPT2")
+        *IN_TABLE4, _alike("nouns", "mention", 1)
     ),
     "Mentions that are pronouns are more alike in GPT2E.": Claim(
-        *IN_TABLE4, _similarity("pronouns", "mention", 1, "GPT2")
+        *IN_TABLE4, _alike("pronouns", "mention", 1)
     ),
     "Entities bring nouns closer to their entity's vector.": Claim(
-        *IN_TABLE4, _similarity("nouns", "entity", 1, "off")
+        *IN_TABLE4, _alike("nouns", "entity", 1, itself=True)
     ),
     "Entities take pronouns away from their entity's vector.": Claim(
-        *IN_TABLE4, _similarity("pronouns", "entity", -1, "off")
+        *IN_TABLE4, _alike("pronouns", "entity", -1, itself=True)
     ),
     "GPT2E's word vectors give a better named entity recogniser (+3 points F1).": Claim(
-        "ner", "section 5, table 5", _ner
+        *("ner", "section 5, table 5"),
+        _less(lambda *_: vectors.F1, 1, "points of micro-F1, strict spans", NER_GAIN),
     ),
 }
+
+
+def read_perplexities(results: Results) -> dict[ModelEntry, float]:
+    """Perplexity per token of each model with the entities that it reads, the lowest first."""
+    split, found = intervals.judged_split(results) or "", {}
+    for model in results.trained:
+        given = "on" if has_entities(model) else "off"
+        mean = results.statistic(model, loss(split, given, "perplexity")).value
+        if mean is not None:
+            found[model] = mean
+    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def say_perplexity(results: Results) -> str:
     """Of the models that the paper compares; of a study without a model under test, from the lowest
     to the highest.
     """
-    split = intervals.judged_split(results)
-
-    def read(model: ModelEntry, given: str) -> float | None:
-        return results.statistic(model, loss(split or "", given, "perplexity")).value
-
+    split = intervals.judged_split(results) or ""
+    start = f"Perplexity per token on {split}: "
     if not results.tests_a_model:
-        means = {model: read(model, "off") for model in results.trained}
-        known = {model: mean for model, mean in means.items() if mean is not None}
-        order = sorted(known, key=known.__getitem__)
-        ends = dict.fromkeys((*order[:1], *order[-1:]))
-        named = [f"{known[model]:,.2f} ({write_label(model)})" for model in ends]
-        span = f"from {' to '.join(named)}" if len(named) > 1 else "".join(named)
-        return f"Perplexity per token on {split}: {span}." if named else ""
+        read = [f"{n:,.2f} ({write_label(m)})" for m, n in read_perplexities(results).items()]
+        if len(read) > 1:
+            return f"{start}from {read[0]} to {read[-1]}."
+        return f"{start}{read[0]}." if read else ""
     said = []
-    for model in results.pair if split else ():
-        on, off = read(model, "on"), read(model, "off")
-        if on is not None and model.can({"entities"}):
-            without = "" if off is None else f" and {off:.2f} without"
-            said.append(f"{write_label(model)} {on:.2f} with entities{without}")
+    for model in results.pair:
+        keys = (loss(split, given, "perplexity") for given in ("on", "off"))
+        on, off = (results.statistic(model, key).value for key in keys)
+        if on is not None and has_entities(model):
+            said.append(f"{write_label(model)} {on:.2f} with entities and {off:.2f} without")
         elif off is not None:
             said.append(f"{write_label(model)} {off:.2f}")
     gap = intervals.compare_loss(results, results.baseline, "off")
-    tail = "" if gap is None else f" The difference is {_weigh(gap)}."
-    return f"Perplexity per token on {split}: {'; '.join(said)}.{tail}" if said else ""
+    tail = "" if gap is None else f" The difference is {_weigh(gap, 'nats per token')}."
+    return f"{start}{'; '.join(said)}.{tail}" if said else ""
 
 
 def say_counting(results: Results) -> str:
     """Which models that learn predict the text no better than counting n-grams; "" if none."""
-    split = intervals.judged_split(results) or ""
-    counted: list[float] = []
-    learnt: list[tuple[float, str]] = []
-    for model in results.trained:
-        given = "on" if has_entities(model) else "off"
-        mean = results.statistic(model, loss(split, given, "perplexity")).value
-        if mean is not None and model.kind.era == "counts":
-            counted.append(mean)
-        elif mean is not None:
-            learnt.append((mean, write_label(model)))
+    read = read_perplexities(results)
+    counted = [mean for model, mean in read.items() if model.kind.era == "counts"]
     worse = [
-        f"{label}'s {mean:.2f}" for mean, label in sorted(learnt) if mean > min(counted or [mean])
+        f"{write_label(model)}'s {mean:.2f}"
+        for model, mean in read.items()
+        if counted and mean > counted[0] and model.kind.era != "counts"
     ]
     if not worse:
         return ""
-    least = f"Counting n-grams has a perplexity of {min(counted):.2f} on {split}"
-    return f"{least}: below {', '.join(worse)}."
+    least = f"Counting n-grams has a perplexity of {counted[0]:.2f}"
+    return f"{least} on {intervals.judged_split(results)}: below {', '.join(worse)}."

@@ -382,16 +382,6 @@ def share_interval(right: float, examples: int) -> Interval:
     """Of a share, by Wilson (1927): ``right`` (a mean over seeds) of so many examples."""
     square, share = QUANTILE**2, min(1.0, max(0.0, right / examples))
     half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
-    middle, scale = share + square / (2 * examples), 1 + square / examples
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
-
-
-def share_number(shares: Sequence[float], examples: int) -> Number:
-    """A share of right answers by seed: interval over examples (Wilson's) and seeds."""
-    mean, over_seeds = fmean(shares), seed_variance(shares)
-    low, high = share_interval(mean * examples, examples)
-    if over_seeds is not None:
-        error = (high - low) / 2 / QUANTILE
-        (low, high), _ = combine(mean, Variance(error**2, examples - 1), over_seeds)
-    # no share lies beyond 0 and 1, whatever Student says
-    return Number(mean, low=max(0.0, low), high=min(1.0, high))
+    low, high = ((share + square / (2 * examples) + side) for side in (-half, half))
+    scale = 1 + square / examples
+    return max(0.0, low / scale), min(1.0, high / scale)

@@ -210,6 +210,7 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
         "pseudo_perplexity": at(hidden, hidden, "test", entities=given),
         "lambada_accuracy": perplexity.lambada_key("last_word_accuracy"),
         "mention_similarity": vectors.similarity_key(group, "words", given, "mention_similarity"),
+        "ner_f1": vectors.F1,
     }
     for task in results.frame.distinct("task", "transfer", measure="accuracy"):
         key = at("transfer", "accuracy", "test", task=task, variant="full")
@@ -217,7 +218,6 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
     for name, key in keys.items():
         yield name, results.statistic(model, key).value
     yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).value
-    yield "ner_f1", vectors.average(results, model, vectors.F1).value
     for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):

@@ -5,10 +5,8 @@ of recent tokens; pseudo-perplexity of models of hidden tokens; passages of LAMB
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from itertools import permutations
-from statistics import fmean
 
 from matplotlib.figure import Figure
 
@@ -16,7 +14,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, lm, paper
 from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
 from entity_transformers.report.frame import Key, at
-from entity_transformers.report.intervals import INERT, INTERVAL, LEVEL, MARGIN, OPEN, UNUSED, loss
+from entity_transformers.report.intervals import INERT, INTERVAL, MARGIN, OPEN, UNUSED, loss
 from entity_transformers.report.pivot import (
     Axis,
     Line,
@@ -24,26 +22,23 @@ from entity_transformers.report.pivot import (
     Part,
     Pivot,
     Place,
-    cross,
     entities,
     found,
     models,
     nest,
-    side,
     values,
 )
 from entity_transformers.report.results import (
     GENERATED,
     Results,
     has_entities,
-    summarise,
     write_label,
     write_pair,
     write_scored,
 )
 from entity_transformers.report.table import MISSING, Cell, Number
 
-STEP, CACHE, PSEUDO = "perplexity", "cache", "pseudo_perplexity"
+STEP, PSEUDO = "perplexity", "pseudo_perplexity"
 PROCESSES = {"train": "Training", "dev": "Validation", "test": "Test", "test2": "Test 2"}
 CLASSES = {"outside": "outside mentions", "first": "first mention", "later": "later mention"}
 CONDITIONS = ("on", "off", "shuffled")
@@ -56,10 +51,10 @@ def scored_splits(results: Results) -> list[str]:
     return sorted(there, key=lambda split: known.index(split) if split in known else len(known))
 
 
-def class_split(results: Results) -> str | None:
-    """The split that is looked at by class: test, else the first that was scored."""
+def class_split(results: Results) -> str:
+    """The split that is looked at by class: test, else the first that was scored, if any."""
     splits = scored_splits(results)
-    return "test" if "test" in splits else next(iter(splits), None)
+    return "test" if "test" in splits else next(iter(splits), "")
 
 
 def _rows(results: Results, place: Place) -> Iterator[Line]:
@@ -127,36 +122,35 @@ TABLE2 = Pivot(
 )
 
 
-def needed_controls(results: Results) -> dict[str, tuple[ModelEntry, ...]]:
-    """The controls that a verdict on entities needs, by what a missing one is called: the
+def needed_controls(results: Results) -> dict[str, set[str]]:
+    """The controls that a verdict on entities needs, names of entries by what they are called: the
     proposed kind without labels and with shuffled ones, and another kind with as many parameters.
     Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
     baseline is the one without labels and of as many parameters.
     """
     roles = {entry.role: entry for entry in reversed(results.entries)}
-    ours, plain = roles.get("proposed"), roles.get("baseline")
-    own, other = ours.kind.label if ours else "GPT2E", plain.kind.label if plain else "GPT2"
-    entries = results.entries if ours else ()
-    of_kind = [one for one in entries if one.role == "control" and ours and one.kind == ours.kind]
-    matched = (one for one in entries if ours and getattr(one.lm, "matched_to", "") == ours.name)
-    shuffled = tuple(one for one in of_kind if one.labels == "shuffled")
-    if ours and plain and not has_entities(ours):
-        return {write_label(plain): (plain,), f"{own} shuffled": shuffled}
+    ours, plain = roles["proposed"], roles.get("baseline")
+    own, other = ours.kind.label, plain.kind.label if plain else "GPT2"
+    controls = [one for one in results.entries if one.role == "control" and one.kind == ours.kind]
+    needed = {
+        f"{own} unlabelled": [one for one in controls if one.labels == "none"],
+        f"{own} shuffled": [one for one in controls if one.labels == "shuffled"],
+        f"{other} parameter-matched": [
+            one for one in results.entries if getattr(one.lm, "matched_to", "") == ours.name
+        ],
+    }
+    if plain and not has_entities(ours):
+        needed = {"": [plain], f"{own} shuffled": needed[f"{own} shuffled"]}
     return {
-        f"{own} unlabelled": tuple(one for one in of_kind if one.labels == "none"),
-        f"{own} shuffled": shuffled,
-        f"{other} parameter-matched": tuple(matched),
+        write_label(found[0]) if found else name: {one.name for one in found}
+        for name, found in needed.items()
     }
 
 
-def list_missing_controls(results: Results, met: Iterable[ModelEntry]) -> tuple[str, ...]:
+def list_missing_controls(results: Results, met: Iterable[ModelEntry]) -> list[str]:
     """What of `needed_controls` is not among the models that were ``met``."""
     known = {model.name for model in met}
-    return tuple(
-        write_label(needed[0]) if needed else name
-        for name, needed in needed_controls(results).items()
-        if not any(entry.name in known for entry in needed)
-    )
+    return [name for name, needed in needed_controls(results).items() if not needed & known]
 
 
 def _list_differences(results: Results, _: Place) -> Iterator[Line]:
@@ -209,13 +203,13 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
     split = intervals.judged_split(results) or ""
     others = [entry for entry in results.trained if entry.role == "other" and results.paper]
     for place, ours in enumerate(others):
-        for theirs in (results.baseline, *(o for o in others[:place] if _trained_alike(o, ours))):
-            sides = [
-                (one, loss(split, "on" if one and has_entities(one) else "off"))
-                for one in (ours, theirs)
-            ]
-            gap = intervals.compare(results, sides[0], sides[1])
-            if gap is not None and theirs is not None:
+        alike = [one for one in others[:place] if _trained_alike(one, ours)]
+        for theirs in filter(None, (results.baseline, *alike)):
+            first, second = (
+                (one, loss(split, "on" if has_entities(one) else "off")) for one in (ours, theirs)
+            )
+            gap = intervals.compare(results, first, second)
+            if gap is not None:
                 about = {"found": gap, "verdict": intervals.name_difference(gap.interval)}
                 yield (write_label(ours), write_label(theirs)), about
 
@@ -242,95 +236,30 @@ OTHERS = Pivot(
 
 def has_mentions(results: Results, split: str) -> bool:
     """Has the split gold mentions? Else every token of it would be outside of them."""
-    return any(
-        _count(results, {"step": STEP, "split": split, "model": model, "class": name})
-        for name in ("first", "later")
-        for model in results.measured(STEP)
-    )
+    parts = (results.frame.find(STEP, split=split, class_=name) for name in ("first", "later"))
+    return any((rows["count"] > 0).any() for rows in parts)
 
 
-def _count(results: Results, place: Place) -> int:
-    """The tokens of a part that a model was scored on."""
-    sides = (side(place, measure="loss", entities=given) for given in ("on", "off"))
-    return int(max(results.count(*one) or 0 for one in sides))
-
-
-def _parts(results: Results, _: Place) -> Iterator[Line]:
-    """The parts of the split that is looked at by class, and how they are called."""
-    split = class_split(results)
-    if split is None:
-        return
-    for name, label in CLASSES.items() if has_mentions(results, split) else ():
-        yield (label,), {"split": split, "class": name}
-    groups = sorted(results.frame.distinct("group", STEP, split=split))
-    for name in sorted(groups, key=lambda name: name in ("other", "unknown")):
-        yield (name,), {"split": split, "group": name}
-    distances = sorted(results.frame.distinct("distance", STEP, split=split))
-    for name in sorted(distances, key=lambda name: int(re.split(r"\D", name)[0])):
-        yield (f"{name} tokens after a mention",), {"split": split, "distance": name}
-
-
-def _gap(results: Results, place: Place) -> Cell:
-    on, off = (side(place, entities=given) for given in ("on", "off"))
-    gaps = intervals.pair_seeds(results, on, off) if has_entities(place["model"]) else []
-    return Number(fmean(gaps), signed=True) if gaps else MISSING
-
-
-def _given(results: Results) -> dict[str, str]:
-    split = class_split(results) or ""
-    of_classes = [results.frame.find(STEP, split=split, class_=name) for name in CLASSES]
-    there = {given for rows in of_classes for given in rows["entities"]}
-    return {given: given for given in CONDITIONS if given in there}
+def _classes(results: Results) -> dict[str, str]:
+    return CLASSES if has_mentions(results, class_split(results)) else {}
 
 
 BY_CLASS = Pivot(
     name="perplexity_by_class",
-    title=lambda results: (
-        f"Perplexity by class of the predicted token ({class_split(results) or 'test'})"
-    ),
+    title=lambda results: f"Perplexity by class of the predicted token ({class_split(results)})",
     step=STEP,
-    rows=(Axis(("Predicted token",), _parts), models(label=write_scored)),
-    keep=lambda results, place: _count(results, place) > 0,
+    rows=(
+        values("split", lambda results: {class_split(results): ""}),
+        values("class", _classes, "Predicted token"),
+        models(label=write_scored),
+    ),
     columns=(
-        Measure("Tokens", digits=0, cell=_count),
-        cross(values("entities", _given, "Given"), [Measure("", "perplexity")], STEP, "PPL {0}"),
-        Measure("Loss on − off", "loss", 4, cell=_gap),
+        Measure("Tokens", "loss", shows="count", place={"entities": "off"}),
+        *(Measure(f"PPL {one}", "perplexity", place={"entities": one}) for one in CONDITIONS),
     ),
     measures="Where knowing entities could help.",
     note="""Gold labels reveal that an entity will come back, and what a reader would have to infer:
         compare entities off and the controls before crediting the memory.""",
-)
-
-
-def _minus_without(results: Results, place: Place) -> Number:
-    own, alone = side(place), side(place, size="0")
-    return summarise([] if own == alone else intervals.pair_seeds(results, own, alone))
-
-
-def _chosen(results: Results, place: Place) -> Number:
-    """What was chosen for a cache; none without one."""
-    cached = place["size"] != "0"
-    return results.statistic(*side(place)) if cached else summarise(())
-
-
-WITH_CACHE = Pivot(
-    name="cache",
-    title="A cache of recent tokens, which knows no entities",
-    step=CACHE,
-    rows=(
-        found("split", "Split"),
-        models(label=write_scored),
-        found("size", "Tokens held", measure="loss"),
-    ),
-    columns=(
-        Measure("Loss", "loss", 4),
-        Measure("Minus without", "loss", 4, cell=_minus_without),
-        Measure("Theta", "theta", 0, cell=_chosen),
-        Measure("Lambda", "weight", 3, cell=_chosen),
-    ),
-    measures="The model mixed with a continuous cache of the document's latest tokens.",
-    note="""Grave, Joulin and Usunier (2017); theta and lambda are chosen on another split. Nats per
-        token, no labels given.""",
 )
 HIDDEN = Pivot(
     name=PSEUDO,
@@ -377,30 +306,12 @@ def lambada_key(measure: str) -> Key:
 LAST_WORD = lambada_key("last_word_perplexity")
 
 
-def _accuracy(heading: str, measure: str) -> Measure:
-    return Measure(heading, measure, percent=True, compare="seeds")
-
-
-def _nats(heading: str, measure: str, compare: str = "seeds") -> Measure:
-    """A column of the logarithms of a perplexity."""
-    return Measure(heading, measure, 4, compare=compare, scale=math.log)
-
-
-def _printed3(results: Results, place: Place) -> Cell:
-    own = {} if results.passages == GENERATED else paper.TABLE3
+def _printed3(results: Results, place: Place) -> Cell | float | None:
+    printed = {} if results.passages == GENERATED else paper.TABLE3
+    nats = {model: math.log(perplexity) for model, perplexity in printed.items()}
     if "against" in place:
-        return Number(math.log(own["gpt2e"] / own["gpt2"]) if own else None, 4, signed=True)
-    printed = own.get(results.printed(place["model"]))
-    return Number(printed and math.log(printed), 4)
-
-
-def _note3(results: Results) -> str:
-    text = "Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity."
-    ours, theirs = results.proposed, results.baseline
-    if ours and theirs and {ours, theirs} <= {*results.measured(LAMBADA)}:
-        pair = write_pair(ours, theirs, "minus")
-        text += f" The last row is {pair}, with {LEVEL:.0%} intervals over passages and seeds."
-    return text
+        return Number(nats["gpt2e"] - nats["gpt2"] if nats else None, signed=True)
+    return nats.get(results.printed(place["model"]))
 
 
 TABLE3 = Pivot(
@@ -413,43 +324,39 @@ TABLE3 = Pivot(
     rows=(models(label=write_scored, difference=True),),
     columns=(
         Measure("Paper nats", digits=4, compare="cell", cell=_printed3),
-        _nats("Last word nats", "last_word_perplexity", "units"),
-        _accuracy("Last word accuracy", "last_word_accuracy"),
-        _nats("Last token nats", "last_token_perplexity"),
-        _accuracy("Last token accuracy", "last_token_accuracy"),
-        _nats("Passage nats per token", "perplexity"),
-        _nats("Passage nats per word", "perplexity_word"),
+        Measure("Last word nats", "last_word_perplexity", 4, compare="units", scale=math.log),
+        Measure("Last word accuracy", "last_word_accuracy", percent=True, compare="seeds"),
+        Measure("Last token nats", "last_token_perplexity", 4, compare="seeds", scale=math.log),
+        Measure("Last token accuracy", "last_token_accuracy", percent=True, compare="seeds"),
+        Measure("Passage nats per token", "perplexity", 4, compare="seeds", scale=math.log),
+        Measure("Passage nats per word", "perplexity_word", 4, compare="seeds", scale=math.log),
         Measure("Passages", "passages", 0, place={"entities": ""}),
         Measure("Truncated", "truncated", 0, place={"entities": ""}),
     ),
     measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
-    note=_note3,
+    note="""Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity. The
+        interval of a difference is over passages and seeds.""",
     paper_note=lambda results: (
         "The paper's numbers are of LAMBADA, these passages are generated."
         if results.passages == GENERATED
-        else "The paper prints perplexities, {}; it does not say of what.".format(
-            ", ".join(str(Number(one)) for one in paper.TABLE3.values())
-        )
+        else "The paper prints perplexities, 196.81, 219.97; it does not say of what."
     ),
 )
 
 
 def _guided(results: Results, _: Place) -> Iterator[Line]:
     """A row for each model with a head that gold chains have guided, and each other of its kind."""
-    scored = {
-        model: results.units.find(model.name, lambada_key("right"))
-        for model in results.measured(LAMBADA)
-    }
-    for ours, theirs in permutations(scored, 2):
+    for ours, theirs in permutations(results.measured(LAMBADA), 2):
         guided = ours.labels == "gold" and getattr(ours.lm, "antecedent_weight", 0.0) > 0
-        sides = scored[ours], scored[theirs]
-        seeds = sides[0].keys() & sides[1].keys()
-        if guided and ours.kind == theirs.kind and seeds:
+        if guided and ours.kind == theirs.kind:
+            key = lambada_key("right")
+            first, second = (results.units.find(one.name, key) for one in (ours, theirs))
             pairs = [
-                intervals.make_pair(*(side[seed].values for side in sides))
-                for seed in sorted(seeds)
+                intervals.make_pair(first[seed].values, second[seed].values)
+                for seed in sorted(first.keys() & second.keys())
             ]
-            yield (write_pair(ours, theirs),), {"pairs": pairs}
+            if pairs:
+                yield (write_pair(ours, theirs),), {"pairs": pairs}
 
 
 PAIRED = (
@@ -479,7 +386,6 @@ PARTS = (
     Part(
         STEP, "Perplexity", (TABLE2, CONTROLS, OTHERS, BY_CLASS), {"differences": draw_differences}
     ),
-    Part(CACHE, "A cache of recent tokens", (WITH_CACHE,)),
     Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),
     Part(LAMBADA, "Last words of passages", (TABLE3, GUIDED)),
 )

@@ -42,7 +42,7 @@ class Axis:
 
 def values(
     column: str,
-    names: Mapping[str, str] | Callable[[Results], Mapping[str, str]],
+    names: Mapping[Any, str] | Callable[[Results], Mapping[Any, str]],
     heading: str = "",
 ) -> Axis:
     """These values of a column by what they are called; without a heading they are not shown."""
@@ -62,7 +62,7 @@ def found(column: str, heading: str = "", **where: str) -> Axis:
         there = results.frame.distinct(column, place["step"], **split, **where)
         numbers = all(value.isdecimal() for value in there)
         for value in sorted(there, key=int) if numbers else there:
-            text = Number(int(value), 0) if numbers else value
+            text = Number(int(value), 0) if numbers else value.replace("_", " ")
             yield ((text,) if heading else ()), {column: value}
 
     return Axis((heading,) if heading else (), entries)
@@ -137,8 +137,9 @@ def side(place: Place, **change: Any) -> intervals.Side:
 
 
 def is_scored(results: Results, place: Place) -> bool:
-    """Is there a number for the place? Which rows of a table to keep."""
-    return results.has(*side(place))
+    """Is there a number for the place, and for what is subtracted? Which rows to keep."""
+    both = place, {**place, **place.get("against", {})}
+    return all(results.has(*side(one)) for one in both)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pandas as pd
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ERAS, ModelEntry
 from entity_transformers.report import frame as files
-from entity_transformers.report.frame import Cell, Frame, Key, Units, at
+from entity_transformers.report.frame import Cell, Frame, Key, Units
 from entity_transformers.report.pictures import Pictures, parse_pictures
 from entity_transformers.report.table import Number
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Transform = Callable[[float], float]
 Model = ModelEntry | str | None
 """One of section models, or the name of one of recall.models; None has no numbers."""
-TRAIN_LOSS = at("lm", "loss", "train")
 OWN = ("recall",)  # steps whose models are entries of their own section
 SYSTEMS = 5  # kinds of models from which on the rows of a study stand by era, not in its order
 GENERATED = "sample"  # `Results.passages` where step passages generated them
