@@ -215,8 +215,8 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
 
 
 def _trained_alike(one: ModelEntry, other: ModelEntry) -> bool:
-    """Do all values agree that both kinds have?"""
-    first, second = (entry.lm.model_dump() for entry in (one, other))
+    """Do all values agree that both kinds have, but how long a memory lives?"""
+    first, second = (entry.lm.model_dump(exclude={"memory_life"}) for entry in (one, other))
     return all(first[name] == second[name] for name in first.keys() & second.keys())
 
 

@@ -40,6 +40,5 @@ def lambada(run: Run) -> Rows:
     how: dict[str, Any] = {"window": run.entry.lm.window, "batch": run.params.perplexity.batch}
     if isinstance(run.trained, PretrainedE):
         [weights] = run.home("lm").glob("model*.safetensors")
-        below = {"weights": weights, "folder": Path("work/states")}
-        how["above"] = partial(run.trained.read_above, **below)
+        how["above"] = partial(run.trained.read_above, weights=weights, folder=Path("work/states"))
     yield from passage_rows(score_passages(run.trained, encoded, **how))
