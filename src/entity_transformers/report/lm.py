@@ -289,8 +289,8 @@ NAMES = {
 }
 
 
-def list_adapters(results: Results) -> dict[ModelEntry, str]:
-    """The entries with what they read, or that they are a control without a memory; and their
+def list_adapters(results: Results) -> dict[str, ModelEntry]:
+    """The entries by what they read, or that they are a control without a memory; and by their
     windows where these are not the shortest.
     """
     found = [m for m in results.measured(STEP) if m.kind.name == "pretrained-entities"]
@@ -301,20 +301,14 @@ def list_adapters(results: Results) -> dict[ModelEntry, str]:
             name = f"LoRA, a head guided by labels: {name}" if lm.antecedent_weight else "LoRA"
         elif not lm.entity_alibi:
             name += ", in the paper's attention"
-        named[model] = name + f", in windows of {lm.window:,}" * (lm.window > shortest)
+        named[name + f", in windows of {lm.window:,}" * (lm.window > shortest)] = model
     return named
-
-
-def find_adapter(results: Results, name: str) -> ModelEntry | None:
-    """The entry that `list_adapters` names so."""
-    return next((model for model, own in list_adapters(results).items() if own == name), None)
 
 
 def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | None:
     """The loss of one entry, its labels given, less that of another; None if one was not scored."""
-    key = loss(intervals.judged_split(results) or "", "on")
-    first, second = (find_adapter(results, name) for name in (ours, theirs))
-    return intervals.compare(results, (first, key), (second, key))
+    listed, key = list_adapters(results), loss(intervals.judged_split(results) or "", "on")
+    return intervals.compare(results, (listed.get(ours), key), (listed.get(theirs), key))
 
 
 def _adapter_columns(results: Results) -> Iterator[Measure]:
@@ -325,7 +319,7 @@ def _adapter_columns(results: Results) -> Iterator[Measure]:
     scored = {"step": "perplexity", "split": split, "entities": "on"}
     yield Measure("Test", "loss", 4, shows="plain", place=scored)
     for name, heading in (("LoRA", "less LoRA"), (NAMES["none"], "less no labels")):
-        other = {"model": find_adapter(results, name)}
+        other = {"model": list_adapters(results).get(name)}
         yield Measure(heading, "loss", place=scored, against=other)
 
 
@@ -333,7 +327,7 @@ ADAPTERS = Pivot(
     name="adapters",
     title="Entity attention on a pretrained model",
     step=STEP,
-    rows=(values("model", list_adapters, "Labels"),),
+    rows=(values("model", lambda r: {m: n for n, m in list_adapters(r).items()}, "Labels"),),
     columns=(_adapter_columns,),
     measures="""Nats per token with what each entry reads: on dev at each learning rate, of which
         the best is kept, and on test.""",
