@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.lstm import Recurrent, RecurrentState
+from entity_transformers.models.lstm import AnyLSTM, Recurrent, RecurrentState
 
 
 class Half(nn.Module):
@@ -35,7 +35,7 @@ class Half(nn.Module):
         super().__init__()
         projected = 0 if hidden is None else width
         self.layers: Any = nn.ModuleList(
-            nn.LSTM(width, hidden or width, batch_first=True, proj_size=projected)
+            AnyLSTM(width, hidden or width, batch_first=True, proj_size=projected)
             for _ in range(layers)
         )
         self.dropout = nn.Dropout(dropout)

@@ -13,7 +13,7 @@ layer, H the width of one.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -28,6 +28,7 @@ from entity_transformers.artifacts import read_json, write_json, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, State, refuse_context
 from entity_transformers.models.folders import check_type, opened
+from entity_transformers.study.processor import has_bfloat16
 
 RECURRENT = "weight_hh_l0"
 
@@ -184,7 +185,7 @@ class Network(nn.Module):
         self.sizes = (width, *[self.hidden] * (layers - 1), width)
         self.embeddings = nn.Embedding(vocabulary, width)
         self.lstm: Any = nn.ModuleList(
-            nn.LSTM(before, after, batch_first=True) for before, after in pairwise(self.sizes)
+            AnyLSTM(before, after, batch_first=True) for before, after in pairwise(self.sizes)
         )
         self.dropout = nn.Dropout(dropout)
         # an LSTM's outputs lie between -1 and 1: the logits of tied embeddings need more room
@@ -232,6 +233,21 @@ class Network(nn.Module):
             dropped = drop(self.dropout(outputs), masks.outputs[i])
         h, c = (torch.stack(states, 1) for states in zip(*ends, strict=True))
         return (self.projection(dropped), outputs, dropped), h, c
+
+
+_has_bfloat16 = cache(partial(has_bfloat16, "cpu"))
+
+
+class AnyLSTM(nn.LSTM):
+    """torch's LSTM on any processor: oneDNN has none in bfloat16 for those without instructions for
+    it, where this one computes in float32.
+    """
+
+    def forward(self, inputs: Tensor, start: Any = None) -> Any:
+        if inputs.device.type != "cpu" or _has_bfloat16() is not False:
+            return super().forward(inputs, start)
+        with torch.autocast("cpu", enabled=False):
+            return super().forward(inputs.float(), tuple(one.float() for one in start))
 
 
 def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequence[Tensor]) -> Any:

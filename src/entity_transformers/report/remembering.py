@@ -8,6 +8,7 @@ count alike. A difference is negative where the first is better.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import product
@@ -68,17 +69,23 @@ def name_kept(policy: str, labels: str) -> str:
 
 def _tell(rows: pd.DataFrame) -> pd.DataFrame:
     """`KEPT` of each row."""
-    names = map(name_kept, rows["policy"].astype(str), rows["labels"].astype(str))
-    told = rows.astype({"text": str, "window": str, "budget": str}).assign(name=[*names])
+    kept = [*zip(rows["policy"].astype(str), rows["labels"].astype(str), strict=True)]
+    names = {one: name_kept(*one) for one in kept}
+    often = Counter(names.values())  # two resolvers find names: each says which
+    told = rows.astype({"text": str, "window": str, "budget": str}).assign(
+        name=[f"{names[one]}, {one[1]}" if often[names[one]] > 1 else names[one] for one in kept]
+    )
     return told.astype({"window": int, "budget": int})
 
 
 def read_units(results: Results, step: str) -> pd.DataFrame:
     """The nats (``value``) and tokens (``count``) of each unit, [part and `KEPT`, unit], in the
-    order of the study, means over seeds; NaN where a unit has no such tokens.
+    order of the study, means over seeds; NaN where a unit has no such tokens. Of several models
+    those of the first.
     """
     data = results.units.data
-    rows = _tell(data[(data["step"] == step) & (data["measure"] == "nll")]).astype({"part": str})
+    data = data[(data["step"] == step) & (data["measure"] == "nll")]
+    rows = _tell(data[data["model"] == data["model"].iloc[0]]).astype({"part": str})
     sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
     return sums.unstack("unit", sort=False).groupby(level=["part", *KEPT], sort=False).mean()
 
