@@ -68,7 +68,8 @@ def name_kept(policy: str, labels: str) -> str:
 
 
 def _tell(rows: pd.DataFrame) -> pd.DataFrame:
-    """`KEPT` of each row."""
+    """`KEPT` of each row of the first model that has any."""
+    rows = rows[rows["model"].isin(rows["model"].iloc[:1])]
     kept = [*zip(rows["policy"].astype(str), rows["labels"].astype(str), strict=True)]
     names = {one: name_kept(*one) for one in kept}
     often = Counter(names.values())  # two resolvers find names: each says which
@@ -80,12 +81,10 @@ def _tell(rows: pd.DataFrame) -> pd.DataFrame:
 
 def read_units(results: Results, step: str) -> pd.DataFrame:
     """The nats (``value``) and tokens (``count``) of each unit, [part and `KEPT`, unit], in the
-    order of the study, means over seeds; NaN where a unit has no such tokens. Of several models
-    those of the first.
+    order of the study, means over seeds; NaN where a unit has no such tokens.
     """
     data = results.units.data
-    data = data[(data["step"] == step) & (data["measure"] == "nll")]
-    rows = _tell(data[data["model"] == data["model"].iloc[0]]).astype({"part": str})
+    rows = _tell(data[(data["step"] == step) & (data["measure"] == "nll")]).astype({"part": str})
     sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
     return sums.unstack("unit", sort=False).groupby(level=["part", *KEPT], sort=False).mean()
 
