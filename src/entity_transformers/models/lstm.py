@@ -243,7 +243,7 @@ class AnyLSTM(nn.LSTM):
     it, where this one computes in float32.
     """
 
-    def forward(self, inputs: Tensor, start: Any = None) -> Any:
+    def forward(self, inputs: Tensor, start: Any = None) -> Any:  # type: ignore[override]
         if inputs.device.type != "cpu" or _has_bfloat16() is not False:
             return super().forward(inputs, start)
         with torch.autocast("cpu", enabled=False):
