@@ -244,10 +244,12 @@ class AnyLSTM(nn.LSTM):
     """
 
     def forward(self, inputs: Tensor, start: Any = None) -> Any:  # type: ignore[override]
-        if inputs.device.type != "cpu" or _has_bfloat16() is not False:
+        mixed = inputs.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        if not mixed or _has_bfloat16() is not False:
             return super().forward(inputs, start)
         with torch.autocast("cpu", enabled=False):
-            return super().forward(inputs.float(), tuple(one.float() for one in start))
+            first = None if start is None else tuple(one.float() for one in start)
+            return super().forward(inputs.float(), first)
 
 
 def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequence[Tensor]) -> Any:
