@@ -178,6 +178,15 @@ def test_a_closed_stream_is_one_that_nobody_reads(stream, monkeypatch):
         assert not file.isatty()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Path("/dev/full").open("w"))  # noqa: SIM115
+    with pytest.raises(SystemExit) as ended:
+        main(["steps"])
+    assert ended.value.code == 2
+    assert "standard output: No space left on device" in capsys.readouterr().err
+
+
 def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     main(["check-study", "--study", "tiny"])
     by_name = capsys.readouterr().out

@@ -261,3 +261,14 @@ def test_fastai_agrees() -> None:
         )
         for one, other in zip(found, wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_without_bfloat16_in_the_processor_an_lstm_computes_in_float32(monkeypatch):
+    """oneDNN has no LSTM in bfloat16 there."""
+    monkeypatch.setattr(lstm, "_has_bfloat16", lambda: False)
+    layer, inputs = lstm.AnyLSTM(4, 4, batch_first=True), torch.randn(2, 3, 4)
+    plain, _ = layer(inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed, _ = layer(inputs.bfloat16().float())
+    assert mixed.dtype is torch.float32
+    torch.testing.assert_close(mixed, plain, rtol=0.02, atol=0.02)

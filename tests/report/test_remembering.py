@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from made import make_entries, make_results
 from scipy import stats
 
+from entity_transformers.report.frame import Units
 from entity_transformers.report.page import summarise_models
 from entity_transformers.report.remembering import (
     GAINS,
@@ -24,6 +27,7 @@ from entity_transformers.report.remembering import (
     read_nats,
     say_remembering,
     subtract,
+    tell_kept,
 )
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
@@ -197,6 +201,30 @@ def test_the_kinds_of_tokens_share_the_gain_by_their_number(results: Results) ->
     assert [str(row[0]) for row in table.rows[:2]] == ["a window of 512", "a window of 2,048"]
     assert len(table.rows) == 2 + len(EFFECTS) - 1
     assert draw_gains(results) is not None
+
+
+def test_a_gain_is_divided_by_the_tokens_of_its_own_book(results: Results) -> None:
+    """Whatever the order of the file, and however long the books are."""
+    data = results.units.data.sample(frac=1, random_state=0)
+    longer = 1 + data["unit"].astype(str).str[1:].astype(int) % 3
+    data = data.assign(value=data["value"] * longer, count=data["count"] * longer)
+    gains = []
+    for _, book in data[data["policy"] == "none"].groupby("unit", observed=True):
+        tokens = book.query("part == 'all' and window == '256'")["count"].item()
+        short, long = (
+            book.query("part in ('near', 'far') and window == @window")["value"].sum()
+            for window in ("256", "2048")
+        )
+        gains.append((long - short) / tokens)
+    *_, later = list_gains(replace(results, units=Units(data)))["a window of 2,048", 0].values()
+    assert later.value == pytest.approx(np.mean(gains), rel=1e-9)
+
+
+def test_two_resolvers_names_are_told_apart() -> None:
+    kept = [("mentions", NAMES), ("mentions", "resolver:other"), ("recent", "none")]
+    rows = [{"model": "gpt2", "policy": p, "labels": x, "window": 8, "budget": 4} for p, x in kept]
+    told = tell_kept(pd.DataFrame(rows).assign(text="original"))
+    assert [*told["name"]] == [f"names, {NAMES}", "names, resolver:other", "recent"]
 
 
 def test_losses_have_a_row_for_each_window_and_policy(results: Results) -> None:

@@ -15,6 +15,7 @@ from entity_transformers.cli.flags import Flag
 from entity_transformers.corpus.document import CorpusError, Document, join_parts, slice_document
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.encode.document import DocumentReader
+from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.remember import KEPT, TextMemory, Way, keep_nothing
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def remember(
     """Read a text in a small window with a memory of the names that have left it: who is known,
     what is kept in how many bytes, what that is worth, and a text that goes on.
     """
-    document = _read(book, tokens)
+    document, finder = _read(book, tokens), make_resolver(resolver)
     name, reader = open_model(model, SAMPLE, seed)
     longest = reader.model.context
     if longest is not None and longest < window + kept:
@@ -53,7 +54,7 @@ def remember(
             " give smaller ones with --window and --kept"
         )
     reader.window, reader.stride = window, -(-window // 2)
-    memory = TextMemory(reader, cut(reader, document, tokens), resolver, policy=policy, budget=kept)
+    memory = TextMemory(reader, cut(reader, document, tokens), finder, policy=policy, budget=kept)
     ways = {
         f"beside {policy}": memory.keep,
         "beside as many recent tokens": memory.keep_recent,

@@ -81,7 +81,7 @@ def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
         others = (
             "set it to null to download"
             if dataset.downloads
-            else ("bring it there (to `dvc exp run --temp` by a commit, or with --copy-paths)")
+            else "put it there (for `dvc exp run --temp`, commit it or name it by --copy-paths)"
         )
         raise CorpusError(f"{path}: no such file or folder: correct the study's path, or {others}")
     if path.is_file() and not is_archive(path):

@@ -162,6 +162,8 @@ def estimate(
     """
     if not seeds or not len(seeds[0][0]):
         return None
+    if len({len(column) for columns in seeds for column in columns}) > 1:
+        raise ValueError("units.parquet: the seeds of a model scored different units")
     means = np.mean(seeds, axis=0)
     broken = np.flatnonzero(~np.isfinite(means).all(axis=0))
     if len(broken):

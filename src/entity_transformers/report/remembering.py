@@ -67,7 +67,7 @@ def name_kept(policy: str, labels: str) -> str:
     return f"{policy} ({source})"
 
 
-def _tell(rows: pd.DataFrame) -> pd.DataFrame:
+def tell_kept(rows: pd.DataFrame) -> pd.DataFrame:
     """`KEPT` of each row of the first model that has any."""
     rows = rows[rows["model"].isin(rows["model"].iloc[:1])]
     kept = [*zip(rows["policy"].astype(str), rows["labels"].astype(str), strict=True)]
@@ -84,7 +84,9 @@ def read_units(results: Results, step: str) -> pd.DataFrame:
     order of the study, means over seeds; NaN where a unit has no such tokens.
     """
     data = results.units.data
-    rows = _tell(data[(data["step"] == step) & (data["measure"] == "nll")]).astype({"part": str})
+    rows = tell_kept(data[(data["step"] == step) & (data["measure"] == "nll")]).astype(
+        {"part": str}
+    )
     sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
     return sums.unstack("unit", sort=False).groupby(level=["part", *KEPT], sort=False).mean()
 
@@ -295,8 +297,8 @@ def read_kib(results: Results) -> tuple[pd.Series, pd.Series]:
     beside the shortest one, by name and budget.
     """
     alone = results.frame.find(CACHE, measure="window_bytes")
-    alone = _tell(alone.assign(policy="none", labels="none", budget=0))
-    kept = _tell(results.frame.find(CACHE, measure="bytes")).query("budget > 0")
+    alone = tell_kept(alone.assign(policy="none", labels="none", budget=0))
+    kept = tell_kept(results.frame.find(CACHE, measure="bytes")).query("budget > 0")
     held = pd.concat([alone, kept]).set_index([*KEPT])[["value"]] / 1024
     windows, beside = split_original(held)
     return windows["value"], beside["value"]
