@@ -131,7 +131,7 @@ def test_local_files_and_wrong_paths(tmp_path: Path) -> None:
     path.write_bytes(BODY)
     files = [{"path": ".", "bytes": len(BODY), "sha256": SHA}]  # a file is its own root
     assert locate("jsonl", path, tmp_path) == {"root": str(path), "origin": "local", "files": files}
-    with refused(r"none: no such file or folder: correct the study.s path, or bring it there"):
+    with refused(r"none: no such file or folder: correct the study.s path, or put it there"):
         locate("jsonl", tmp_path / "none", tmp_path)
     (tmp_path / "empty").mkdir()
     with refused(r"empty: no file matches .*is this the folder of lit"):
