@@ -63,7 +63,7 @@ site: .venv/ready  ## the documents, and each study's README.md, as pages in sit
 	$(BIN)/python -c 'import material' 2>/dev/null || $(INSTALL) --editable '.[docs]'
 	rm -rf work/pages && mkdir -p work/pages
 	git ls-files $(PAGES) | tar cf - -T - | tar xf - -C work/pages
-	$(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Site: $$PWD/site/index.html"
 
 test: .venv/ready  ## the tests that one runs while working
