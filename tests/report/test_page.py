@@ -54,7 +54,7 @@ def test_what_is_missing_is_said(small: Results) -> None:
     rows = small.frame.data
     part = rows[~((rows["model"] == "gpt2") & (rows["seed"] == 2) & (rows["step"] == "lm"))]
     cut = replace(small, steps=(*small.steps, "ner"), frame=type(small.frame)(part))
-    told = "Not part of these results: ner. Not done: step lm of GPT2, seeds [2]."
+    told = "Not part of these results: ner. Not done: lm of GPT2, seeds 2."
     assert say_missing(cut) == told
     never = replace(small, frame=type(small.frame)(rows[rows["model"] != "gpt2e-shuffled"]))
     assert say_missing(never) == "Not part of these results: GPT2E shuffled."

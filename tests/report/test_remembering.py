@@ -124,7 +124,7 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
         "In a cache, window 256", "In a cache, window 512", "In a cache, window 2,048",
     ]  # fmt: skip
     drawn = [one.get_text() for one in figure.axes[0].get_yticklabels()]
-    assert drawn[0] == "P1: less recent"
+    assert drawn[0] == "P1: minus recent"
     assert [*map(len, (drawn, table.rows))] == [3, 11]
     text = make_contrasts("text_memory").build(make("text_memory"))
     found = {row[5]: row[-1] for row in text.rows if str(row[2]) == "256" and row[0] == "P3"}

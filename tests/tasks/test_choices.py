@@ -92,7 +92,7 @@ def test_shares_and_margins_are_those_of_a_count_by_hand() -> None:
     measured, units = ([{**about, **row} for row in rows if ("unit" in row) == of] for of in (0, 1))
     built = table.build(make_results(measured, units, (entry,), seeds=(1,)))
     found = {row[1]: row for row in built.rows}
-    column = built.columns.index("less anti")
+    column = built.columns.index("minus anti")
     assert found["pro"][column].value == pytest.approx(1 / 4)  # over four sentences, paired
     deviation = np.std([1, 1, 0, -1], ddof=1) / 2
     low, high = found["pro"][column].interval

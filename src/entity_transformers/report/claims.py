@@ -263,5 +263,5 @@ def say_counting(results: Results) -> str:
     ]
     if not worse:
         return ""
-    least = f"Counting n-grams has a perplexity of {counted[0]:.2f}"
-    return f"{least} on {intervals.judged_split(results)}: below {', '.join(worse)}."
+    least = f"Counted n-grams have a perplexity of {counted[0]:.2f}"
+    return f"{least} on {intervals.judged_split(results)}, below {', '.join(worse)}."

@@ -122,18 +122,18 @@ TOKENS = Pivot(
     columns=(
         _part(PLAIN, "Words, no decisions"),
         _part(SHIFT, "A learnt vector added"),
-        _part(ALONE, "Words, nobody tells"),
+        _part(ALONE, "Words, decisions summed out"),
         _against("Against the model alone", PLAIN, part=ALONE),
         _against("Against a learnt vector", SHIFT, part=ALONE),
         _part(TOLD, "Words, told the decisions"),
         _part("decisions", "Decisions"),
         _part(PLAIN, "PPL per word, no decisions", "perplexity_word", 2),
-        _part(ALONE, "PPL per word, nobody tells", "perplexity_word", 2),
+        _part(ALONE, "PPL per word, summed out", "perplexity_word", 2),
         _part(TOLD, "PPL per word, told", "perplexity_word", 2),
     ),
     measures="""Does it make words likelier to decide of each whether it is in a mention, and of
         which entity (SetLM)?""",
-    note="""Nats per token. Nobody tells: the exact sum over both ways, with the entities that the
+    note="""Nats per token. Summed out: the exact sum over both ways, with the entities that the
         model itself has found. Told: whether the word is in a mention is given, as SetLM's
         published code scores words; this is no language model's probability.""",
 )
@@ -156,12 +156,12 @@ DECIDED = Pivot(
 
 
 def say_setlm(results: Results) -> tuple[str, ...]:
-    """What the decisions are worth to each model's words when nobody tells them."""
+    """What the decisions are worth to each model's words, summed out."""
     place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
     for model in results.measured(SETLM):
         alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
         gaps.append(f"{write_label(model)} {subtract(results, alone, shift)}")
-    what = "SetLM's decisions, which nobody tells, against a learnt vector, in nats per token: "
+    what = "SetLM's decisions, summed out, against a learnt vector, in nats per token: "
     return (f"{what}{', '.join(gaps)}.",) if gaps else ()
 
 

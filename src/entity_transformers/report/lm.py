@@ -243,7 +243,7 @@ OVERVIEW = Pivot(
         Measure("Seconds", digits=0, cell=lambda r, row: read_costs(r, row["model"])["seconds"]),
         Measure("Bits per byte", digits=4, cell=lambda r, row: read_bits(r, row["model"])),
         Measure(
-            "less the baseline's", digits=4, cell=lambda r, row: read_bits(r, row["model"], True)
+            "minus the baseline's", digits=4, cell=lambda r, row: read_bits(r, row["model"], True)
         ),
         Measure("with a cache", digits=4, cell=lambda r, row: read_cached(r, row["model"])),
         Measure("NER F1", "span_f1", 1, True, "interval", place=TAGGER),
@@ -318,7 +318,7 @@ def _adapter_columns(results: Results) -> Iterator[Measure]:
     split = intervals.judged_split(results) or ""
     scored = {"step": "perplexity", "split": split, "entities": "on"}
     yield Measure("Test", "loss", 4, shows="plain", place=scored)
-    for name, heading in (("LoRA", "less LoRA"), (NAMES["none"], "less no labels")):
+    for name, heading in (("LoRA", "minus LoRA"), (NAMES["none"], "minus no labels")):
         other = {"model": list_adapters(results).get(name)}
         yield Measure(heading, "loss", place=scored, against=other)
 

@@ -267,10 +267,11 @@ def say_capacity(results: Results) -> tuple[str, ...]:
             most = max(fits, key=lambda one: count_bytes(results, one))
             gap = subtract(results, *({**one, "scope": "all"} for one in (most, recent)))
             gains.append(
-                f"{gap} against {size:,} ({most['rows']:,} entities, {most['size']:,} tokens)"
+                f"{gap} from {size:,} tokens ({most['rows']:,} entities, {most['size']:,} tokens)"
             )
     name = write_label(ours) if ours else ""
-    said = f"In no more bytes than recent tokens alone, {name} has {'; '.join(gains)}."
+    what = f"In no more bytes than recent tokens alone, the loss of {name} differs by"
+    said = f"{what} {'; '.join(gains)}."
     return (said,) if gains else ()
 
 

@@ -168,6 +168,7 @@ def say_missing(results: Results) -> str:
         there = results.measured("lm")
         gone += [write_label(model) for model in results.entries if model not in there]
     missing = [f"Not part of these results: {', '.join(gone)}."] if gone else []
+    undone: dict[str, list[str]] = {}
     for step in results.shown:
         rows = results.frame.find(step)
         ran = set(zip(rows["model"], rows["seed"], strict=True))
@@ -175,7 +176,9 @@ def say_missing(results: Results) -> str:
             planned = results.own_seeds.get(model.name, results.seeds)
             seeds = [seed for seed in planned if (model.name, seed) not in ran]
             if 0 < len(seeds) < len(planned):
-                missing.append(f"Not done: step {step} of {write_label(model)}, seeds {seeds}.")
+                place = f"{write_label(model)}, seeds {', '.join(map(str, seeds))}"
+                undone.setdefault(place, []).append(step)
+    missing += [f"Not done: {', '.join(steps)} of {place}." for place, steps in undone.items()]
     return " ".join(missing)
 
 

@@ -228,7 +228,7 @@ OTHERS = Pivot(
     step=STEP,
     rows=(Axis(("Model", "Minus"), _list_others),),
     columns=CONTROLS.columns,
-    measures="""The difference in loss, the first less the second, in nats per token, each with the
+    measures="""The difference in loss, the first minus the second, in nats per token, each with the
         entities that it is given; below them those that were trained in the same way.""",
     note=INTERVAL,
 )
@@ -377,7 +377,7 @@ GUIDED = Pivot(
     step=LAMBADA,
     rows=(Axis(("Difference",), _guided),),
     columns=PAIRED,
-    measures="A model of which gold chains have guided a head, less each other one of its kind.",
+    measures="A model with a head guided by gold chains, minus each other one of its kind.",
     note=PAIRED_NOTE,
 )
 

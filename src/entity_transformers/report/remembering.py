@@ -274,15 +274,15 @@ def make_contrasts(step: str) -> Pivot:
         step=step,
         rows=(Axis(("", "Text", "Window", "Kept", "First", "Second"), _judged_rows),),
         columns=(
-            Measure("First less second", digits=4, held="gap"),
+            Measure("First minus second", digits=4, held="gap"),
             Measure("In unseen texts", digits=4, held="unseen"),
             Measure("Near mentions", digits=4, held="near"),
             Measure("Far mentions", digits=4, held="far"),
             Measure("p (Holm)", digits=4, held="p"),
             Measure("Verdict", held="verdict"),
         ),
-        measures="What studies/remembering.md, written before any score, asks of these numbers.",
-        note=f"""Nats per token, less is better. Unseen texts: without the novels whose scores were
+        measures="The plan's contrasts (studies/remembering.md), set before any score was known.",
+        note=f"""Nats per token, lower is better. Unseen texts: without the novels whose scores were
             seen before the plan's study was run, if it has any. Near and far mentions: later ones,
             whose entity was mentioned last within as many tokens as the window has, or before that.
             p: of sign flips, adjusted over the decided rows of this table. Supported: better by
@@ -367,8 +367,8 @@ GAINS = Pivot(
     step=CACHE,
     rows=(Axis(("What is held", "Tokens"), _list_held),),
     columns=tuple(Measure(kind, digits=4, held=kind) for kind in KINDS),
-    measures="""Nats per token of the whole text less those of the smallest window alone, by the
-        kind of token that they are of: the columns add up to the whole difference.""",
+    measures="""Nats per token of the whole text minus those of the smallest window alone, by
+        kind of token: the columns add up to the whole difference.""",
     note="Mentions: of names by their spelling. Means over books, with Student's intervals.",
 )
 
@@ -407,8 +407,8 @@ def say_remembering(results: Results, step: str) -> tuple[str, ...]:
         if (one := found["contrast"]) and found["verdict"] != "reported"
     )
     return (
-        f"{PLACES[step][1]} beside a window of {alone.index[0]:,} tokens the most is gained by"
-        f" {', '.join(said)}, in nats per token less what the window has alone.",
+        f"{PLACES[step][1]} beside a window of {alone.index[0]:,} tokens the lowest loss is that of"
+        f" {', '.join(said)}, in nats per token minus the window alone.",
         *verdicts,
     )
 
@@ -450,9 +450,9 @@ def draw_prices(results: Results) -> figures.Figure | None:
 
 
 def draw_contrasts(results: Results) -> figures.Figure | None:
-    """P1 and P2: nats per token with 256 tokens of names less those with as many others, in a cache
-    beside each window, as keys and values, and for a trained pointer. Hollow: reported without a
-    decision; grey: equivalent.
+    """P1 and P2: nats per token with 256 tokens of names minus those with as many others, in a
+    cache beside each window, as keys and values, and for a trained pointer. Hollow: reported
+    without a decision; grey: equivalent.
     """
     panels: dict[str, dict[str, figures.Bar]] = {}
     for step in filter(results.ran, (CACHE, "kept_keys", "kept_pointer")):
@@ -460,7 +460,7 @@ def draw_contrasts(results: Results) -> figures.Figure | None:
             one = found["contrast"]
             if found["text"] == "original" and one.name in ("P1", "P2") and one.budget == 256:
                 look = figures.PALETTE[0], found["verdict"] == "reported"
-                bar = figures.Bar(f"{one.name}: less {one.theirs}", found["gap"], *look)
+                bar = figures.Bar(f"{one.name}: minus {one.theirs}", found["gap"], *look)
                 title = f"{PLACES[step][1]}, window {one.window:,}"
                 panels.setdefault(title, {})[bar.label] = bar
     labels = dict.fromkeys(label for panel in panels.values() for label in panel)

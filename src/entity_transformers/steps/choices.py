@@ -43,7 +43,7 @@ def tables() -> tuple[Any, ...]:
     from entity_transformers.report.intervals import compare
     from entity_transformers.report.pivot import Measure, Pivot, found
 
-    def less(heading: str, measure: str, **other: str) -> Measure:
+    def minus(heading: str, measure: str, **other: str) -> Measure:
         def cell(results: Any, place: Any) -> Any:
             sides = p.side(place), p.side(place, **other)
             there = sides[0] != sides[1] and other.keys() <= place.keys()
@@ -74,7 +74,7 @@ def tables() -> tuple[Any, ...]:
         pivot(
             "choices",
             "Pronouns without training",
-            less("less anti", "correct", version="anti"),
+            minus("minus anti", "correct", version="anti"),
             Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
             where=where,
             rows=(*grouped, p.models()),
@@ -91,10 +91,10 @@ def tables() -> tuple[Any, ...]:
         pivot(
             "choices_told",
             "Pronouns with the chains told in the text",
-            less("less nothing", "correct", told="nothing"),
-            less("less others", "correct", told="others"),
-            less("Nats less nothing", "margin", told="nothing"),
-            less("Nats less others", "margin", told="others"),
+            minus("minus nothing", "correct", told="nothing"),
+            minus("minus others", "correct", told="others"),
+            minus("Nats minus nothing", "margin", told="nothing"),
+            minus("Nats minus others", "margin", told="others"),
             where={**where, "scoring": "partial"},
             rows=(found("task", "Task"), told, p.models()),
             measures="Does it help to be told who is who in the text before the pronoun?",
@@ -102,7 +102,7 @@ def tables() -> tuple[Any, ...]:
                 "Of the examples that have something to tell. Chains: behind each later mention"
                 " that a resolver finds before the pronoun in question, the words of its entity's"
                 " first mention in brackets; others: those of somebody else. Nats: by how many the"
-                " right candidate is the likelier. Differences over examples."
+                " right candidate is likelier. Differences over examples."
             ),
         ),
     )
