@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,7 +78,7 @@ def collect(run: Run) -> None:
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a CSV file, without empty cells."""
-    for row in csv.DictReader(artifacts.read_text(path).splitlines()):
+    for row in artifacts.read_csv(path):
         yield {key: value for key, value in row.items() if value != ""}
 
 

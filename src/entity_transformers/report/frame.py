@@ -19,7 +19,7 @@ what was measured along the training.
 from __future__ import annotations
 
 import csv
-import re
+import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,17 +31,13 @@ import numpy as np
 import pandas as pd
 from pyarrow.parquet import read_metadata
 
-from entity_transformers.artifacts import read_bounded
+from entity_transformers.artifacts import guard, read_bounded, unguard
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 AGAIN = "run the study's steps again"
 MOST_ROWS = 10_000_000
 """Of units.parquet."""
-FORMULA = r"(?='*[=+\-@\t\r\n＝＋－＠])"
-"""How a text begins that a spreadsheet would compute: as OWASP says, it is written in quotes."""
-_guard = partial(re.sub, rf"\A{FORMULA}(?![-+]?[\d.]+(e[-+]?\d+)?\Z)", "'")
-_unguard = partial(re.sub, rf"\A'{FORMULA}", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ class Units:
 def render(data: pd.DataFrame) -> str:
     """measures.csv: numbers read back to the same ones, whole ones have no point."""
     values = data["value"].map(lambda value: repr(value).removesuffix(".0"), na_action="ignore")
-    texts = {name: data[name].map(_guard) for name in data if name not in NUMBERS}
+    texts = {name: data[name].map(guard) for name in data if name not in NUMBERS}
     return data.assign(value=values, **texts).to_csv(index=False, lineterminator="\n")
 
 
@@ -186,7 +182,7 @@ def read_measures(path: Path) -> Frame:
     """measures.csv; a damaged one raises ValueError."""
     data = _read_csv(path, FIRST, NUMBERS)
     texts = data.drop(columns=[*NUMBERS])
-    texts = texts.apply(lambda column: column.map(_unguard)).astype("category")
+    texts = texts.apply(lambda column: column.map(unguard)).astype("category")
     return Frame(data.assign(**texts), str(path))
 
 
@@ -200,7 +196,7 @@ def _read_csv(
 ) -> pd.DataFrame:
     """A CSV file, read bit for bit; all but the first two columns are numbers by default."""
     try:
-        names, *lines = list(csv.reader(read_bounded(path).splitlines())) or [[]]
+        names, *lines = list(csv.reader(io.StringIO(read_bounded(path)))) or [[]]
         for number, line in enumerate(lines, start=2):
             if len(line) != len(names):
                 raise ValueError(f"line {number} has {len(line)} values, expected {len(names)}")
