@@ -176,6 +176,12 @@ def test_numbers_that_nothing_can_be_made_of_are_one_line(number: str, results: 
     assert str(told.value) in find(results)
 
 
+def test_pictures_that_no_page_can_be_made_of_are_one_line(results: Path) -> None:
+    replace(results / "pictures.json", b'{"excerpts": {"pages": []}}')
+    with pytest.raises(ValueError, match=r"damaged \(KeyError: 'scores'\)"):
+        build(load(ROOT / f"studies/{STUDY}.yaml", {"report.bootstrap_samples": 100}), results)
+
+
 def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
     shutil.copytree(ROOT / "results/controls", results, dirs_exist_ok=True)
     before = (results / "README.md").read_bytes()

@@ -92,8 +92,9 @@ def build(params: Any, results: Path) -> None:
     with damage_named(results):
         gathered = read_results(params, results)
         sections = page.build_sections(gathered)
-    drawn = [figure for one in sections for figure in one.figures.items()]
-    images = {name: render_png(figure) for name, (figure, _) in drawn}
+        drawn = [figure for one in sections for figure in one.figures.items()]
+        images = {name: render_png(figure) for name, (figure, _) in drawn}
+        whole = page.render(gathered, sections, images)
     for name, image in images.items():
         with artifacts.atomic(results / f"figures/{name}.png") as temporary:
             temporary.write_bytes(image)
@@ -102,7 +103,7 @@ def build(params: Any, results: Path) -> None:
             file.unlink()
     artifacts.write_json(results / "metrics.json", page.summarise_models(gathered))
     artifacts.write_text(results / "README.md", page.write_readme(gathered, sections))
-    artifacts.write_text(results / "report.html", page.render(gathered, sections, images))
+    artifacts.write_text(results / "report.html", whole)
 
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:
