@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,11 +76,11 @@ class Scores:
         key = make_chains(gold)
         spans = frozenset().union(*key)
         response = make_chains(found, spans)
-        both = spans & frozenset().union(*response)
-        sizes = sum(map(len, key)), sum(map(len, response))
-        self.mentions.add(len(both), sizes[0], len(both), sizes[1])
-        self.muc.add(*count_links(key, response), *count_links(response, key))
-        self.b_cubed.add(*count_shares(key, response), *count_shares(response, key))
+        answered = frozenset().union(*response)
+        both = len(spans & answered)
+        self.mentions.add(both, len(spans), both, len(answered))
+        self.muc.add(*count_links(key, response))
+        self.b_cubed.add(*count_shares(key, response))
         similarity = align_chains(key, response)
         self.ceaf_e.add(similarity, len(key), similarity, len(response))
 
@@ -90,42 +90,52 @@ class Scores:
         return (self.muc.f1 + self.b_cubed.f1 + self.ceaf_e.f1) / 3
 
 
-def make_chains(mentions: Iterable[Mention], key: Chain | None = None) -> list[Chain]:
-    """The entities' sets of spans. As in the reference scorer (scorer.pl 8.01), a span that several
-    have counts in the first of them alone, if it is one of the ``key``'s (None: any).
+def make_chains(mentions: Iterable[Mention], once: Chain = frozenset()) -> list[Chain]:
+    """The entities' sets of spans. As in the reference scorer (scorer.pl 8.01), a span of ``once``
+    that several have counts in the first of them alone: an answer's, if it is one of the key's. The
+    first is the one that begins first; of those at the same word, one that begins with one word.
     """
     chains: dict[int, set[Span]] = {}
-    for mention in mentions:
+    for mention in sorted(mentions, key=lambda m: (m.start, m.end > m.start + 1)):
         chains.setdefault(mention.chain, set()).add((mention.start, mention.end))
     taken: set[Span] = set()
     found = []
     for spans in chains.values():
         found.append(frozenset(spans - taken))
-        taken |= spans if key is None else spans & key
+        taken |= spans & once
     return [chain for chain in found if chain]
 
 
 def _chain_of(chains: Sequence[Chain]) -> dict[Span, int]:
+    """The chain of each span; of several that the key has it in the last, as in that scorer."""
     return {span: i for i, chain in enumerate(chains) for span in chain}
 
 
-def count_links(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[int, int]:
-    """MUC (Vilain et al. 1995): links of the chains that ``others`` have too, and all links."""
-    other = _chain_of(others)
-    kept = sum(len(chain) - len({other.get(span, span) for span in chain}) for chain in chains)
-    return kept, sum(len(chain) - 1 for chain in chains)
+def _intersect(chain: Chain, of: Mapping[Span, int]) -> Counter[int]:
+    """How many spans of a chain each of the chains has that ``of`` numbers."""
+    return Counter(of[span] for span in chain if span in of)
 
 
-def count_shares(chains: Sequence[Chain], others: Sequence[Chain]) -> tuple[float, int]:
-    """B-cubed: over all spans, the share of the span's chain that is in the same one of ``others``
-    (Bagga and Baldwin 1998), and the number of spans.
+def count_links(key: Sequence[Chain], response: Sequence[Chain]) -> tuple[int, int, int, int]:
+    """MUC (Vilain et al. 1995): links that both have, all of the key's, and the same of the
+    response.
     """
-    other = _chain_of(others)
-    shares = 0.0
-    for chain in chains:
-        together = Counter(other[span] for span in chain if span in other)
-        shares += sum(size * size for size in together.values()) / len(chain)
-    return shares, sum(map(len, chains))
+    of = _chain_of(key)
+    kept = sum(size - 1 for chain in response for size in _intersect(chain, of).values())
+    return kept, sum(len(c) - 1 for c in key), kept, sum(len(c) - 1 for c in response)
+
+
+def count_shares(key: Sequence[Chain], response: Sequence[Chain]) -> tuple[float, int, float, int]:
+    """B-cubed (Bagga and Baldwin 1998): over the spans that both have, the share of the span's key
+    chain that is in its response chain, and the spans of the key; then the other way round.
+    """
+    of, recalled, precise = _chain_of(key), 0.0, 0.0
+    for chain in response:
+        for number, spans in _intersect(chain, of).items():
+            shared = spans * len(chain & key[number])
+            recalled += shared / len(key[number])
+            precise += shared / len(chain)
+    return recalled, sum(map(len, key)), precise, sum(map(len, response))
 
 
 def align_chains(key: Sequence[Chain], response: Sequence[Chain]) -> float:
@@ -133,7 +143,7 @@ def align_chains(key: Sequence[Chain], response: Sequence[Chain]) -> float:
     other = _chain_of(response)
     similarity = np.zeros((len(key), len(response)))
     for i, chain in enumerate(key):
-        for j, shared in Counter(other[span] for span in chain if span in other).items():
+        for j, shared in _intersect(chain, other).items():
             similarity[i, j] = 2 * shared / (len(chain) + len(response[j]))
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     return float(similarity[rows, columns].sum())

@@ -21,6 +21,7 @@ from entity_transformers.artifacts import (
     atomic,
     atomic_folder,
     read_arrays,
+    read_csv,
     read_json,
     read_json_lines,
     read_text,
@@ -134,6 +135,15 @@ def test_csv_has_the_asked_columns(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", [{"a": 1, "b": None}, {"a": 0.1, "b": "x"}], ("a", "b"))
     assert (tmp_path / "a.csv").read_text() == "a,b\n1,\n0.1,x\n"
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "-LRB-", "'@A1", "\t=1", "a\u2028b", "a\r\nb", '"', "-1"])
+def test_csv_reads_back_and_has_no_formula(tmp_path: Path, text: str) -> None:
+    """Names of documents and tags are the corpus's own."""
+    write_csv(tmp_path / "a.csv", [{"unit": text, "value": -0.5}], ("unit", "value"))
+    assert list(read_csv(tmp_path / "a.csv")) == [{"unit": text, "value": "-0.5"}]
+    cell = (tmp_path / "a.csv").read_text().splitlines()[1]
+    assert cell[0] not in ("=+@\t\r\n" if text == "-1" else "=+-@\t\r\n")
 
 
 @pytest.mark.parametrize("keep", [0, 5, 40, 130, -1])

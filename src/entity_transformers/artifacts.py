@@ -40,6 +40,10 @@ MOST_TOKENS = 10_000_000
 """Of a tokenizer: arrays are as long as its highest number."""
 TYPES = {"int64": "I64", "int32": "I32", "float16": "F16", "uint16": "U16", "uint8": "U8"}
 """safetensors' names of the types that can be written, in the order that it gives them."""
+FORMULA = r"(?='*[=+\-@\t\r\n＝＋－＠])"
+"""How a text begins that a spreadsheet would compute: as OWASP says, it is written in quotes."""
+guard = partial(re.sub, rf"\A{FORMULA}(?![-+]?[\d.]+(e[-+]?\d+)?\Z)", "'")
+unguard = partial(re.sub, rf"\A'{FORMULA}", "")
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
 
@@ -236,11 +240,22 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write a table with a header; None is an empty cell."""
+    """Write a table with a header; None is an empty cell, and texts are guarded (`guard`)."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        for row in rows:
+            texts = {key: guard(cell) for key, cell in row.items() if isinstance(cell, str)}
+            writer.writerow({**row, **texts})
+
+
+def read_csv(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of `write_csv`, checked, every cell as text."""
+    with check(path).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if None in row or None in row.values():
+                raise ValueError(f"{path}: a row is cut: run the step that writes it again")
+            yield {name: unguard(cell) for name, cell in row.items()}
 
 
 def write_arrays(

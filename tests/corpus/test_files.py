@@ -105,10 +105,14 @@ def test_no_member_leaves_the_folder(tmp_path: Path, name: str, suffix: str) -> 
                for path in tmp_path.rglob("*"))  # fmt: skip
 
 
+@pytest.mark.parametrize("target", ["/etc/passwd", "good", "nowhere"])
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
-def test_links_out_of_the_folder_and_devices_are_refused(tmp_path: Path, kind: Any) -> None:
+def test_links_out_of_the_folder_and_devices_are_refused(
+    tmp_path: Path, kind: Any, target: str
+) -> None:
+    """And hard links to what is not there."""
     info = tarfile.TarInfo("good")
-    info.type, info.linkname = kind, "/etc/passwd"
+    info.type, info.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else target
     with tarfile.open(tmp_path / "a", "w") as tape:
         tape.addfile(info)
     with pytest.raises(CorpusError, match="can't be unpacked"):
@@ -138,8 +142,10 @@ def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path,
 
 FAULTS: dict[str, tuple[list[tuple[str, int]], str]] = {
     "twice": ([("a/b.txt", 1), ("./a/b.txt", 1)], "'./a/b.txt' twice"),
+    "in one place": ([("b.txt", 1), ("/b.txt", 1)], "'/b.txt' twice"),
     "nameless": ([("", 1)], "an entry without a name"),
     "large": ([("a", 6_000), ("b", 6_000)], "more than 2 times its size"),
+    "many": ([(f"{n}", 0) for n in range(20)], "more than 2 times its size"),
 }
 
 

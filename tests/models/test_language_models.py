@@ -424,7 +424,7 @@ def test_initial_weights_are_those_of_the_checkpoint(model: LanguageModel, tmp_p
     begun = tiny_model(model.kind.name, seed=9, **changes).module.state_dict()
     saved = model.module.state_dict()
     assert all(torch.equal(tensor, begun[name]) for name, tensor in saved.items())
-    with pytest.raises(ValueError, match="checkpoint of this shape"):
+    with pytest.raises(ValueError, match=r"(checkpoint of this shape|can't be loaded)"):
         tiny_model(model.kind.name, layers=1, **changes)
 
 
@@ -653,8 +653,8 @@ def test_a_folder_of_another_model_is_refused(kind, saved, told, tmp_path):
         ("gpt1", {"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
         ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
         ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
-        ("elmo", {"hidden": 24}, "an ELMo checkpoint of this shape: .*Error"),
-        ("lstm", {"hidden": 24}, "not an LSTM checkpoint of this shape"),
+        ("elmo", {"hidden": 24}, "can't be loaded .*Error"),
+        ("lstm", {"hidden": 24}, "can't be loaded .*size mismatch"),
     ],
     ids=str,
 )

@@ -3,14 +3,16 @@
 import json
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tiny import tiny_entry, tiny_model
 
 from entity_transformers import DocumentReader, add_entity_attention, load_entity_attention
-from entity_transformers.artifacts import RECORD, recorded, write_record
+from entity_transformers.artifacts import RECORD, read_json, recorded, write_json, write_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import build_model, load_model
 from entity_transformers.models.folders import INDEX
@@ -49,7 +51,7 @@ def test_a_pickle_is_never_loaded(folder: Path, kind: str, name: str, tmp_path: 
     (folder / "model.safetensors").unlink()
     (folder / name).write_bytes(pickle.dumps(Planted(tmp_path / "run")))
     message = rf"no model\*\.safetensors .*{name}.* a pickle can run code: save it"
-    unread = "model: weights that can't be read"
+    unread = "model: can't be loaded"
     refuse(folder, kind, unread if name == "model.safetensors" else message)
     assert not (tmp_path / "run").exists()
 
@@ -109,6 +111,64 @@ def test_a_flipped_bit_of_a_sealed_model_is_refused(folder: Path, kind: str, nam
         (folder / RECORD).unlink()
         after = tensors(folder, kind)
         assert sum(not torch.equal(before[key], after[key]) for key in before) == 1
+
+
+Weights = dict[str, torch.Tensor]
+CHANGES: dict[str, Callable[[Weights], Weights]] = {
+    "one less": lambda weights: {k: weights[k] for k in sorted(weights)[:-1]},
+    "none": lambda weights: {},
+    "other names": lambda weights: {f"x.{k}": tensor for k, tensor in weights.items()},
+    "other shapes": lambda weights: {k: tensor[:-1] for k, tensor in weights.items()},
+}
+
+
+@kinds
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_weight_is_made_up(folder: Path, kind: str, change: str) -> None:
+    """Transformers draws random ones for what is not there."""
+    weights = CHANGES[change](load_file(folder / "model.safetensors"))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    refuse(folder, kind, r"model: (no |can't be loaded)")
+
+
+CONFIGS: dict[str, tuple[dict[str, object], str]] = {
+    "code of the hub": (
+        {"attn_implementation": "somebody/kernel"}, "attn_implementation somebody/kernel is code"),
+    "more layers": ({"n_layer": 3}, r"\(transformer\.h\.2\.\S+ is not there\)"),
+    "no number": ({"n_layer": "x"}, "can't be loaded .*n_layer"),
+    "no heads": ({"n_head": 0}, r"can't be loaded \(ZeroDivisionError"),
+    "a library": ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "can't be loaded"),
+    "a type that is a list": ({"model_type": [1]}, "can't be loaded"),
+    "code of the folder": (
+        {"model_type": "x", "auto_map": {"AutoConfig": "x.X", "AutoModelForCausalLM": "x.X"}},
+        "can't be loaded .*custom code"),
+    "switches": ({"entity_attention": 5}, "can't be loaded"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_a_config_that_nothing_can_be_made_of_is_one_line(
+    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is code run, nor is anybody asked whether it may be."""
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked"))
+    tiny_model("gpt2").save(tmp_path)
+    (tmp_path / "tokenizer.json").touch()
+    (tmp_path / "x.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'run')!r})\n")
+    change, message = CONFIGS[case]
+    write_json(tmp_path / "config.json", read_json(tmp_path / "config.json") | change)
+    with pytest.raises(ValueError, match=message) as told:
+        DocumentReader.from_pretrained(tmp_path)
+    assert str(told.value).startswith(str(tmp_path))
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("index", [[1], {"weight_map": [1]}, {"weight_map": {"a": 5}}, {}])
+def test_an_index_of_another_shape_is_one_line(tmp_path: Path, index: object) -> None:
+    tiny_model("gpt2").save(tmp_path)
+    (tmp_path / INDEX).write_text(json.dumps(index))
+    refuse(tmp_path, "gpt2", str(tmp_path))
 
 
 def tensors(folder: Path, kind: str) -> dict[str, torch.Tensor]:

@@ -2,14 +2,18 @@
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from entity_transformers.artifacts import list_digests, write_json
+from entity_transformers.artifacts import LARGEST, list_digests, write_json
 from entity_transformers.cli.report import open_results, show_verdicts
+from entity_transformers.report import frame
 from entity_transformers.report.build import COMMITTED, build, find_wrong
 from entity_transformers.step import MANIFEST
 from entity_transformers.study.params import STEPS, load
@@ -83,8 +87,56 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         lambda results: note_values(results, **{"corpus.unit": "verse", "ner.gone": 1}),
         ["corpus.unit: 'chapter' in the study, but 'verse'", "ner.gone: None in the study, but 1"]
     ),
+    "run": (lambda results: amend(results, runs={"corpus": 5}), [f"{MANIFEST}: cut or damaged"]),
+    "lines": (lambda results: note_values(results, **{"a\nb": 1}), ["a\\nb: None in the study"]),
+    "large": (lambda results: os.truncate(results / "curves.csv", LARGEST + 1),
+              ["curves.csv: more than 100,000", "curves.csv: more than 100,000,000 bytes: r"]),
+    "large page": (lambda results: os.truncate(results / "README.md", LARGEST + 1),
+                   ["README.md: not what"]),
     "sealed": (spoil, ["measures.csv: 'utf-8' codec"]),
 }  # fmt: skip
+
+
+def spoil_units(results: Path, spoilt: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    path = results / "units.parquet"
+    spoilt(pd.read_parquet(path)).to_parquet(path)
+
+
+SEALED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no column": (lambda results: spoil_units(results, lambda data: data.drop(columns="unit")),
+                  "units.parquet: cannot be read: no column unit"),
+    "no numbers": (lambda results: spoil_units(results, lambda data: data.assign(value="x")),
+                   "units.parquet: cannot be read: could not convert"),
+    "many rows": (
+        lambda results: spoil_units(results, lambda data: data.reindex(np.zeros(2_000, int))),
+        "units.parquet: cannot be read: 2,000 rows, expected at most 1,000"),
+    "no parquet": (lambda results: replace(results / "units.parquet", b"PAR1" * 20),
+                   "units.parquet: cannot be read"),
+    "no end": (lambda results: edit(results, ",1,", ",inf,"), "measures.csv: cannot convert float"),
+    "a fraction": (lambda results: edit(results, ",1,", ",1.5,"), "measures.csv: cannot safely"),
+    "an endless cell": (lambda results: edit(results, "\n", "\n" + 200_000 * "x"),
+                        "measures.csv: field larger than field limit"),
+    "nothing": (lambda results: replace(results / "curves.csv", b""),
+                "curves.csv: the first columns are [], expected curve"),
+}  # fmt: skip
+
+
+def edit(results: Path, old: str, new: str) -> None:
+    path = results / "measures.csv"
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
+@pytest.mark.parametrize("how", SEALED)
+def test_damage_that_the_digests_fit_is_a_line_with_the_file_s_name(
+    how: str, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage, expected = SEALED[how]
+    monkeypatch.setattr(frame, "MOST_ROWS", 1_000 if how == "many rows" else frame.MOST_ROWS)
+    damage(results)
+    amend(results, files=list_digests(results, COMMITTED))
+    [line] = find(results)
+    assert expected in line
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize("how", DAMAGES)
@@ -94,7 +146,7 @@ def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> 
     found = find(results)
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
-    assert "\n" not in "".join(found)
+    assert "".join(found).isprintable()
 
 
 def test_no_report_states_values_that_were_not_used(
@@ -122,6 +174,12 @@ def test_numbers_that_nothing_can_be_made_of_are_one_line(number: str, results: 
     with pytest.raises(ValueError, match=str(results)) as told:
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert str(told.value) in find(results)
+
+
+def test_pictures_that_no_page_can_be_made_of_are_one_line(results: Path) -> None:
+    replace(results / "pictures.json", b'{"excerpts": {"pages": []}}')
+    with pytest.raises(ValueError, match=r"damaged \(KeyError: 'scores'\)"):
+        build(load(ROOT / f"studies/{STUDY}.yaml", {"report.bootstrap_samples": 100}), results)
 
 
 def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:

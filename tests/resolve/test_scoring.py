@@ -95,16 +95,32 @@ def test_documents_are_summed_before_they_are_divided() -> None:
     assert rates(scores.mentions) == pytest.approx((2 / 9, 2 / 4))
 
 
-@pytest.mark.parametrize(("response", "expected"), [
-    (("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
-    (("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
-    (("ax", "bcx", "dx"), (0.28571, 0.41667, 0.62222)),
-], ids=["A-8", "A-7", "x is not in the key"])  # fmt: skip
-def test_a_span_in_two_chains_counts_in_the_first(response, expected):
-    """Cases of the reference scorer and one more, and what its version 8.01 gives."""
-    scores = score_chains([(mentions("a", "bc", "def"), mentions(*response))])
+KEY = ("a", "bc", "def")
+TWICE = {
+    "A-8": (KEY, ("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
+    "A-7": (KEY, ("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
+    "x is not in the key": (KEY, ("ax", "bcx", "dx"), (0.28571, 0.41667, 0.62222)),
+    "key": (("abc", "cd"), ("ab", "cd"), (0.8, 0.8, 0.9)),
+    "both": (("abc", "bcd", "e"), ("abe", "bcd", "de"), (0.28571, 0.55556, 0.58667)),
+}
+
+
+@pytest.mark.parametrize("case", TWICE)
+def test_spans_in_two_chains(case: str) -> None:
+    """Cases of the reference scorer and others, and what its version 8.01 gives."""
+    key, response, expected = TWICE[case]
+    scores = score_chains([(mentions(*key), mentions(*response))])
     found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
     assert found == pytest.approx(expected, abs=5e-6)
+
+
+def test_the_chain_that_begins_first_is_that_of_the_reference_scorer() -> None:
+    """Of two at one word it reads the one of one word first, where ours has the longest first."""
+    gold = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1)]
+    response = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1), Mention(3, 4, 2)]
+    scores = score_chains([(gold, response)])
+    found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
+    assert found == pytest.approx((0, 2 / 3, 2 / 3))
 
 
 def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:
@@ -137,9 +153,10 @@ def brute_force(key: Sequence[Chain], response: Sequence[Chain]) -> list[float]:
 @given(partitions("k"), partitions("r"))
 def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     key, response = make_chains(gold), make_chains(found)
-    ours = [*count_links(key, response), *count_shares(key, response), align_chains(key, response)]
-    assert ours == pytest.approx(brute_force(key, response))
-    assert align_chains(key, response) == pytest.approx(align_chains(response, key))
+    links, shares = count_links(key, response), count_shares(key, response)
+    best = align_chains(key, response)
+    assert [*links[:2], *shares[:2], best] == pytest.approx(brute_force(key, response))
+    assert [*links[2:], *shares[2:], best] == pytest.approx(brute_force(response, key))
 
 
 GOLD = (Mention(0, 1, 1), Mention(2, 3, 1), Mention(4, 5, 2), Mention(6, 7, 3))

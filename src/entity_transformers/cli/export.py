@@ -1,6 +1,5 @@
 """Opens the files of export-model."""
 
-import csv
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 from tokenizers import Tokenizer
 from transformers import BertForMaskedLM, PreTrainedTokenizerFast
 
-from entity_transformers.artifacts import read_json, read_text, write_json, write_text
+from entity_transformers.artifacts import read_csv, read_json, write_json, write_text
 from entity_transformers.cli.flags import STUDY, Flag
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
@@ -145,7 +144,7 @@ def _read_rows(run: Run, step: str, measure: str, **where: str) -> list[dict[str
     file = run.home(step) / ROWS
     if file.is_file():
         Plan(run.params).require_run(STEPS[step], run.model, run.seed)
-    rows = csv.DictReader(read_text(file).splitlines()) if file.is_file() else []
+    rows = read_csv(file) if file.is_file() else []
     wanted = {"measure": measure, **where}.items()
     return [row for row in ({"entities": "", **one} for one in rows) if wanted <= row.items()]
 

@@ -28,6 +28,8 @@ UNPACKED, MOST_PACKED = 100_000_000, 100
 """Bytes that any packed file may have, and how many times its own size a larger one: text is packed
 to a third, and blank lines to a thousandth.
 """
+ENTRY = 512
+"""Bytes that an entry of an archive counts beside its content: what its header has in a tar."""
 _REFUSED = re.compile("[\0\r\ud800-\udfff]")
 HALVES = re.compile("[\ud800-\udfff]")
 """What no tokenizer reads: half of a pair of UTF-16 code units."""
@@ -38,7 +40,7 @@ _KINDS = {
 }  # fmt: skip
 """What files begin with that people have in place of a text."""
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
-            ValueError, NotImplementedError, RuntimeError)  # fmt: skip
+            ValueError, LookupError, NotImplementedError, RuntimeError)  # fmt: skip
 
 
 def split_from_path(path: PurePath) -> Split:
@@ -127,28 +129,28 @@ def extract(archive: Path, folder: Path) -> None:
     """
     seen, room = set[PurePath](), _find_room(archive)
 
-    def admit(name: str, size: int) -> None:
+    def admit(name: str, size: int, is_folder: bool) -> None:
         nonlocal room
-        room -= size
-        if not (place := PurePath(name)).name or place in seen:
+        room -= size + ENTRY
+        # where it is put: both packages leave out what leads out of the folder
+        place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
+        if not is_folder and (not place.name or place in seen):
             raise ValueError(f"{shown(name)} twice" if place.name else "an entry without a name")
         if room < 0:
             raise ValueError(f"more than {MOST_PACKED} times its size")
-        seen.add(place)
+        seen.update([] if is_folder else [place])
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 for entry in packed.infolist():
-                    if not entry.filename.endswith("/"):
-                        admit(entry.filename, entry.file_size)
+                    admit(entry.filename, entry.file_size, entry.filename.endswith("/"))
                 packed.extractall(folder)
         else:
             with tarfile.open(archive) as tape:
                 for member in tape:
-                    if not member.isdir():
-                        admit(member.name, member.size)
+                    admit(member.name, member.size, member.isdir())
                     tape.extract(member, folder, filter="data")
                 if tape.fileobj:  # to the end, where the checksum of a compressed archive stands
                     tape.fileobj.read(1 << 20)

@@ -30,7 +30,7 @@ from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import plan_windows, read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, load_model
-from entity_transformers.models.folders import TRUSTED, opened
+from entity_transformers.models.folders import load_whole, opened
 from entity_transformers.models.gpt2 import GPT2E, Remembering, Wrapped
 from entity_transformers.models.gpt2e.adapter import KEY, Adapted
 from entity_transformers.models.gpt2e.generation import (
@@ -342,14 +342,14 @@ def _load_model(folder: Path, precision: str) -> Any:
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)
-    kind = KINDS.get(config.get("model_type", ""))
+    kind = KINDS.get(str(config.get("model_type")))
     if kind is not None and kind.name not in CONFIG_MAPPING:  # which transformers does not know
         if "causal" not in kind.can:
             raise ValueError(f"{folder}: {kind.label}, expected a causal language model")
         return load_model(folder, kind)
     with opened(folder):
         dtype = getattr(torch, precision)
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **TRUSTED)
+        return load_whole(AutoModelForCausalLM, folder, strict=False, dtype=dtype)
 
 
 def _read_text(text: str, resolver: str | Resolver | None) -> Document:

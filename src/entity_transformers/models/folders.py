@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
@@ -20,6 +19,7 @@ from entity_transformers.artifacts import (
     read_json,
     read_record,
 )
+from entity_transformers.corpus.files import shown
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, find_blocks
 
@@ -62,7 +62,7 @@ class Pretrained(LanguageModel):
     def load(cls, folder: Path) -> Self:
         with opened(folder):
             cls.check_type(folder, {cls.of.config_class.model_type})
-            return cls(cls.of.from_pretrained(folder, dtype=torch.float32, **TRUSTED))
+            return cls(load_whole(cls.of, folder, dtype=torch.float32))
 
     @classmethod
     def check_type(cls, folder: Path, expected: Collection[str]) -> None:
@@ -78,25 +78,15 @@ class Pretrained(LanguageModel):
         with opened(folder):
             cls.check_type(folder, {config.model_type, *cls.kind.also})
             longer = _find_longer(folder, config)
-            model, info = cls.of.from_pretrained(
+            model = load_whole(
+                cls.of,
                 folder,
+                new="entity" if cls.kind.also else None,
+                what=f"{config.model_type} checkpoint of this shape",
+                do="give the entry its layers, heads, width and window, or leave initial_weights"
+                " out",
                 config=longer or config,
                 dtype=torch.float32,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are reported below, with the folder
-                **TRUSTED,
-            )
-        wrong = [
-            f"{key} is {list(found)}, not {list(wanted)}"
-            for key, found, wanted in info["mismatched_keys"]
-        ]
-        new = [key for key in info["missing_keys"] if cls.kind.also and "entity" in key]
-        wrong += [f"{key} is not there" for key in info["missing_keys"] if key not in new]
-        wrong += [f"{key} is too many" for key in info["unexpected_keys"]]
-        if wrong:
-            raise ValueError(
-                f"{folder}: no {config.model_type} checkpoint of this shape ({sorted(wrong)[0]}):"
-                " give the entry its layers, heads, width and window, or leave initial_weights out"
             )
         return model if longer is None else _shorten(model, cls.of(config))
 
@@ -117,6 +107,36 @@ class Pretrained(LanguageModel):
     def blocks(self) -> Sequence[nn.Module]:
         base = self.module.base_model
         return find_blocks(base, base.config.get_text_config(decoder=True).num_hidden_layers)
+
+
+def load_whole(
+    of: Any,
+    folder: Path,
+    new: str | None = None,
+    *,
+    strict: bool = True,
+    what: str = "weights of what config.json describes",
+    do: str = "save the model again",
+    **how: Any,
+) -> Any:
+    """The model of a folder by ``from_pretrained`` of the class ``of``, whose keywords ``how`` are.
+
+    ValueError, where transformers would fill in random numbers, for a weight that is not there or
+    has another shape, and if ``strict`` for one that the model does not have. One with ``new`` in
+    its name may be missing.
+    """
+    how |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **TRUSTED}
+    model, info = of.from_pretrained(folder, **how)
+    wrong = [
+        f"{key} is {list(found)}, not {list(wanted)}"
+        for key, found, wanted in info["mismatched_keys"]
+    ]
+    missing = [key for key in info["missing_keys"] if new is None or new not in key]
+    wrong += [f"{key} is not there" for key in missing]
+    wrong += [f"{key} is too many" for key in info["unexpected_keys"] if strict]
+    if wrong:
+        raise ValueError(f"{folder}: no {what} ({sorted(wrong)[0]}): {do}")
+    return model
 
 
 def _find_longer(folder: Path, config: Any) -> Any:
@@ -162,28 +182,45 @@ def opened(folder: Path) -> Iterator[None]:
             f"{folder}: no saved model there (config.json is missing): train it first, or correct"
             " the path"
         )
-    _refuse_others(folder)
-    files, index = list_weights(folder), folder / INDEX
-    shards = read_json(index).get("weight_map", {}).values() if index.is_file() else []
-    names = {file.name for file in files}
-    if not set(shards) <= names or not any(name.endswith(".safetensors") for name in names):
-        others = sorted({*shards} | {file.name for file in folder.iterdir()} - names)
-        raise ValueError(
-            f"{folder}: no model*.safetensors with all its weights (there is"
-            f" {', '.join(others) or 'nothing else'}), and nothing else is loaded, since a pickle"
-            " can run code: save it with transformers as safetensors"
-        )
-    for file in files:
-        check(file)
+    with faults_named(folder):
+        _refuse_others(folder)
+        files, index = list_weights(folder), folder / INDEX
+        shards = read_json(index)["weight_map"].values() if index.is_file() else []
+        names = {file.name for file in files}
+        if not set(shards) <= names or not any(name.endswith(".safetensors") for name in names):
+            others = sorted({*shards} | {file.name for file in folder.iterdir()} - names)
+            raise ValueError(
+                f"{folder}: no model*.safetensors with all its weights (there is"
+                f" {', '.join(others) or 'nothing else'}), and nothing else is loaded, since a"
+                " pickle can run code: save it with transformers as safetensors"
+            )
+        for file in files:
+            check(file)
+        yield
+
+
+@contextmanager
+def faults_named(folder: Path) -> Iterator[None]:
+    """What a damaged or foreign model leads to inside is a ValueError of one line that names its
+    folder: transformers and torch raise whatever they meet.
+    """
     try:
         yield
-    except (SafetensorError, KeyError) as error:
-        raise ValueError(f"{folder}: weights that can't be read ({error}): save it again") from None
+    except Exception as error:
+        told = str(error).strip()
+        if isinstance(error, ValueError | OSError) and str(folder) in told and "\n" not in told:
+            raise
+        told = shown(" ".join(told.split()), 200)
+        raise ValueError(
+            f"{folder}: can't be loaded ({type(error).__name__}: {told}): save the model again, or"
+            " name another folder"
+        ) from error
 
 
 def _refuse_others(folder: Path) -> None:
-    """ValueError for a folder with a PEFT adapter, which transformers would put into the model, or,
-    where its record names the weights, with any file that it does not name.
+    """ValueError for a folder with a PEFT adapter, which transformers would put into the model, for
+    a config with an attention of the hub, whose code it would fetch and run, or, where the folder's
+    record names the weights, for any file that it does not name.
     """
     found = {path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."}
     named = read_record(folder).get("files", {})
@@ -199,6 +236,11 @@ def _refuse_others(folder: Path) -> None:
             f"{folder}: adapter_config.json is there too, with which transformers would change the"
             " model: remove it with its weights, or merge the adapter into the model and save that"
         )
+    for key, value in read_json(folder / "config.json").items():
+        if key.endswith("attn_implementation") and "/" in str(value):
+            raise ValueError(
+                f"{folder}: {key} {value} is code of the hub: remove it of config.json"
+            )
 
 
 def list_weights(folder: Path | None) -> list[Path]:

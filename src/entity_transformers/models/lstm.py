@@ -63,26 +63,22 @@ class Recurrent(LanguageModel):
         network = cls.network(vocabulary, **{name: getattr(entry.lm, name) for name in cls.shape})
         if entry.lm.initial_weights is not None:
             folder = Path(entry.lm.initial_weights)
-            try:
+            with opened(folder):
                 take_weights(network, cls._read(folder)[1])
-            except RuntimeError as error:
-                raise ValueError(
-                    f"{folder}: not an {cls.kind.label} checkpoint of this shape: {error}"
-                ) from None
         return cls(network)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        values, tensors = cls._read(folder)
-        network = cls.network(**{k: values[k] for k in ("vocabulary", *cls.shape) if k in values})
-        take_weights(network, tensors)
+        with opened(folder):
+            values, tensors = cls._read(folder)
+            shape = {name: values[name] for name in ("vocabulary", *cls.shape) if name in values}
+            take_weights(network := cls.network(**shape), tensors)
         return cls(network)
 
     @classmethod
     def _read(cls, folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        with opened(folder):
-            check_type(folder, {cls.kind.name, *cls.kind.also})
-            return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
+        check_type(folder, {cls.kind.name, *cls.kind.also})
+        return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
 
     def run(
         self, call: Callable[..., Any], inputs: Tensor, batch: Batch, state: RecurrentState

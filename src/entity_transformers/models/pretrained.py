@@ -18,7 +18,7 @@ from entity_transformers import runtime
 from entity_transformers.artifacts import copy_file, write_csv, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, find_class
-from entity_transformers.models.folders import TRUSTED, Pretrained, opened
+from entity_transformers.models.folders import Pretrained, load_whole, opened
 from entity_transformers.models.gpt2 import Wrapped
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.step import Row, Run
@@ -40,7 +40,8 @@ class TakenOver(Pretrained):
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
         """A saved model, by default in the precision that it was saved in."""
         with opened(folder):
-            return cls(cls.of.from_pretrained(folder, dtype=dtype, **TRUSTED))
+            # other heads may be there, and the one that pools an encoder's states is not used
+            return cls(load_whole(cls.of, folder, "pooler", strict=False, dtype=dtype))
 
     def read_states(self, batch: Batch, **more: Any) -> Tensor:
         """Final hidden states [B, T, W] of a window; ``more``: other inputs of the module."""

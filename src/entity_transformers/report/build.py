@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,7 +78,7 @@ def collect(run: Run) -> None:
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a CSV file, without empty cells."""
-    for row in csv.DictReader(artifacts.read_text(path).splitlines()):
+    for row in artifacts.read_csv(path):
         yield {key: value for key, value in row.items() if value != ""}
 
 
@@ -93,8 +92,9 @@ def build(params: Any, results: Path) -> None:
     with damage_named(results):
         gathered = read_results(params, results)
         sections = page.build_sections(gathered)
-    drawn = [figure for one in sections for figure in one.figures.items()]
-    images = {name: render_png(figure) for name, (figure, _) in drawn}
+        drawn = [figure for one in sections for figure in one.figures.items()]
+        images = {name: render_png(figure) for name, (figure, _) in drawn}
+        whole = page.render(gathered, sections, images)
     for name, image in images.items():
         with artifacts.atomic(results / f"figures/{name}.png") as temporary:
             temporary.write_bytes(image)
@@ -103,7 +103,7 @@ def build(params: Any, results: Path) -> None:
             file.unlink()
     artifacts.write_json(results / "metrics.json", page.summarise_models(gathered))
     artifacts.write_text(results / "README.md", page.write_readme(gathered, sections))
-    artifacts.write_text(results / "report.html", page.render(gathered, sections, images))
+    artifacts.write_text(results / "report.html", whole)
 
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:
@@ -111,9 +111,14 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
     for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
             with damage_named(results):
-                yield from find(params, results)
+                yield from map(_in_one_line, find(params, results))
         except ValueError as error:
-            yield str(error)
+            yield _in_one_line(str(error))
+
+
+def _in_one_line(text: str) -> str:
+    """With what a damaged file may have in a name as Python writes it."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 @contextmanager
@@ -130,7 +135,10 @@ def damage_named(results: Path) -> Iterator[None]:
 
 def _read_manifest(results: Path) -> dict[str, Any]:
     manifest = {"values": {}, **artifacts.read_json(path := results / MANIFEST)}
-    if not all(isinstance(manifest.get(key), dict) for key in ("files", "runs", "values")):
+    runs = manifest.get("runs")
+    parts = [manifest.get("files"), manifest["values"], runs]
+    parts += runs.values() if isinstance(runs, dict) else []
+    if not all(isinstance(part, dict) for part in parts):
         raise ValueError(f"{path}: cut or damaged: bring it back, or run report again")
     return manifest
 
@@ -142,6 +150,8 @@ def _find_changed(_: Any, results: Path) -> Iterator[str]:
     for name, expected in files.items():
         if not (results / name).is_file():
             yield f"{name}: missing"
+        elif (results / name).stat().st_size > artifacts.LARGEST:
+            yield f"{name}: more than {artifacts.LARGEST:,} bytes"
         elif artifacts.list_digests(results, [name])[name] != expected:
             yield f"{name}: changed after {MANIFEST} was written"
 
@@ -168,7 +178,7 @@ def _find_unmade(params: Any, results: Path) -> Iterator[str]:
     gathered = read_results(params, results)
     text = page.write_readme(gathered, page.build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
-        "README.md": (artifacts.read_text, text),
+        "README.md": (artifacts.read_bounded, text),
         "metrics.json": (artifacts.read_json, page.summarise_models(gathered)),
     }
     for name, (read, expected) in made.items():

@@ -19,9 +19,9 @@ what was measured along the training.
 from __future__ import annotations
 
 import csv
-import re
+import io
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,14 +29,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pyarrow.parquet import read_metadata
+
+from entity_transformers.artifacts import guard, read_bounded, unguard
 
 FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 AGAIN = "run the study's steps again"
-FORMULA = r"(?='*[=+\-@\t\r\n＝＋－＠])"
-"""How a text begins that a spreadsheet would compute: as OWASP says, it is written in quotes."""
-_guard = partial(re.sub, rf"\A{FORMULA}(?![-+]?[\d.]+(e[-+]?\d+)?\Z)", "'")
-_unguard = partial(re.sub, rf"\A'{FORMULA}", "")
+MOST_ROWS = 10_000_000
+"""Of units.parquet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Units:
 def render(data: pd.DataFrame) -> str:
     """measures.csv: numbers read back to the same ones, whole ones have no point."""
     values = data["value"].map(lambda value: repr(value).removesuffix(".0"), na_action="ignore")
-    texts = {name: data[name].map(_guard) for name in data if name not in NUMBERS}
+    texts = {name: data[name].map(guard) for name in data if name not in NUMBERS}
     return data.assign(value=values, **texts).to_csv(index=False, lineterminator="\n")
 
 
@@ -181,8 +182,8 @@ def read_measures(path: Path) -> Frame:
     """measures.csv; a damaged one raises ValueError."""
     data = _read_csv(path, FIRST, NUMBERS)
     texts = data.drop(columns=[*NUMBERS])
-    texts = texts.apply(lambda column: column.map(_unguard)).astype("category")
-    return Frame(data.assign(**texts).astype(NUMBERS), str(path))
+    texts = texts.apply(lambda column: column.map(unguard)).astype("category")
+    return Frame(data.assign(**texts), str(path))
 
 
 def read_curves(path: Path) -> pd.DataFrame:
@@ -191,29 +192,34 @@ def read_curves(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(
-    path: Path, first: tuple[str, ...], numbers: Collection[str] | None = None
+    path: Path, first: tuple[str, ...], types: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """A CSV file, read bit for bit; all but the first two columns are numbers by default."""
     try:
-        names, *lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        names, *lines = list(csv.reader(io.StringIO(read_bounded(path)))) or [[]]
         for number, line in enumerate(lines, start=2):
             if len(line) != len(names):
                 raise ValueError(f"line {number} has {len(line)} values, expected {len(names)}")
         if tuple(names[: len(first)]) != first:
             raise ValueError(f"the first columns are {names}, expected {','.join(first)}")
         data = pd.DataFrame(lines, columns=names, dtype=str)
-        for name in names[2:] if numbers is None else numbers:
+        for name in names[2:] if types is None else types:
             data[name] = [float(text or "nan") for text in data[name]]
-    except ValueError as error:
+        return data.astype(types or {})
+    except (ValueError, TypeError, OverflowError, csv.Error) as error:
         raise ValueError(f"{path}: {error}: {AGAIN}") from None
-    return data
 
 
 def read_units(path: Path) -> Units:
     """units.parquet; a damaged one raises ValueError."""
     try:
-        return Units(pd.read_parquet(path))
-    except (OSError, ValueError) as error:
+        if (rows := read_metadata(path).num_rows) > MOST_ROWS:  # a small file may have any number
+            raise ValueError(f"{rows:,} rows, expected at most {MOST_ROWS:,}")
+        data = pd.read_parquet(path)
+        if missing := {*FIRST, "unit"}.difference(data):
+            raise ValueError(f"no column {min(missing)}")
+        return Units(data.astype(NUMBERS))
+    except (OSError, ValueError, TypeError) as error:
         raise ValueError(f"{path}: cannot be read: {error}: {AGAIN}") from None
 
 

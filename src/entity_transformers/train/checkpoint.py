@@ -145,7 +145,7 @@ class CheckpointStore:
         return None
 
     def _list(self) -> list[Path]:
-        return sorted(self.folder.glob("step-*"))
+        return sorted(path for path in self.folder.glob("step-*") if path.is_file())
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -1,7 +1,5 @@
 """One model of a study, or its static word vectors, trained from its entry: what step lm does."""
 
-import csv
-import io
 import logging
 import sys
 import time
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from entity_transformers import provenance, runtime
-from entity_transformers.artifacts import copy_file, read_json, read_text, write_csv
+from entity_transformers.artifacts import copy_file, read_csv, read_json, write_csv
 from entity_transformers.corpus.alignment import AlignedCorpus, find_end
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import LmParams, ModelEntry
@@ -189,7 +187,7 @@ def read_numbers(folder: Path | None) -> dict[str, float]:
     """
     if folder is None or not (folder / "rows.csv").is_file():
         return {}
-    rows = csv.DictReader(io.StringIO(read_text(folder / "rows.csv")))
+    rows = read_csv(folder / "rows.csv")
     return {row["measure"]: float(row["value"]) for row in rows if row["value"]}
 
 

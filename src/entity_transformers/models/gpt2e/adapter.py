@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreT
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.models.base import find_blocks
-from entity_transformers.models.folders import TRUSTED, opened
+from entity_transformers.models.folders import faults_named, load_whole, opened
 from entity_transformers.models.gpt2e.generation import INPUTS, EntityGeneration, with_entities
 from entity_transformers.models.gpt2e.memory import Entities, check_length, find_entities
 from entity_transformers.models.gpt2e.shortcuts import FastEntityAttention
@@ -99,31 +99,25 @@ def load_entity_attention(
     """
     folder = Path(folder)
     if (folder / SWITCHES).is_file():
-        switches = read_json(folder / SWITCHES)
-        name = switches.pop("model")
-        base = AutoModelForCausalLM.from_pretrained(name, **how) if model is None else model
-        return _put(base, switches, load_file(folder / WEIGHTS), folder)
+        with faults_named(folder):
+            switches = read_json(folder / SWITCHES)
+            name = switches.pop("model")
+            base = AutoModelForCausalLM.from_pretrained(name, **how) if model is None else model
+            return _put(base, switches, load_file(folder / WEIGHTS), folder)
     if model is not None:
         raise ValueError(
             f"{folder}: no {SWITCHES} there: write it with save_entity_attention, or"
             " leave model out for a folder of save_pretrained"
         )
     with opened(folder):
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         if not getattr(config, KEY, None):
             raise ValueError(
                 f"{folder}: a model without entity attention: load it with transformers"
                 " and call add_entity_attention"
             )
         kind: Any = adapt_class(getattr(transformers, config.architectures[0]))
-        how |= {"config": config, "output_loading_info": True, **TRUSTED}
-        loaded, info = kind.from_pretrained(folder, **how)
-    if missing := [name for name in info["missing_keys"] if "entity_attn" in name]:
-        raise ValueError(
-            f"{folder}: {sorted(missing)[0]} is not there, though config.json has"
-            f" {KEY}: save the model again"
-        )
-    return loaded
+        return load_whole(kind, folder, config=config, **how)
 
 
 def _put(
