@@ -42,5 +42,12 @@ def test_markdown_escapes_what_would_break_the_table() -> None:
     assert "\\<b>" in text
 
 
+def test_a_cell_is_neither_a_link_nor_a_picture_nor_two_lines() -> None:
+    row = ("[a](javascript:b)", "![c](https://d/e.png)", "f\ng [1, 2] (h)")
+    text = render_markdown(Table("x", "Hostile", ("1", "2", "3"), (row,)))
+    last = r"| [a\](javascript:b) | ![c\](https://d/e.png) | f g [1, 2] (h) |"
+    assert text.splitlines()[-1] == last
+
+
 def test_an_empty_table_renders() -> None:
     assert "| a | b |" in render_markdown(Table("x", "Nothing", ("a", "b"), ()))

@@ -134,4 +134,5 @@ def render_markdown(table: Table, level: int = 3) -> str:
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"[\\|*_`<]", r"\\\g<0>", text)
+    """A cell in one line; what Markdown takes for a link or picture, ``](``, is text too."""
+    return re.sub(r"[\\|*_`<]|\](?=\()", r"\\\g<0>", " ".join(text.splitlines()))
