@@ -238,8 +238,9 @@ class Run:
 
 
 def execute(run: Run) -> None:
-    """Run a step, and write its rows and the record of where they come from. ValueError where what
-    it reads was made with other values.
+    """Run a step, and write its rows and the record of where they come from. What an earlier or
+    stopped run with other values has left in its folder goes: it is not this run's. ValueError
+    where what it reads was made with other values.
     """
     from entity_transformers import provenance
     from entity_transformers.artifacts import recorded, write_csv, write_record
@@ -258,6 +259,9 @@ def execute(run: Run) -> None:
         own = sorted({key for row in rows for key in row}.difference(COLUMNS))
         write_csv(run.folder / ROWS, rows, [*COLUMNS, *own])
     home = run.folder.absolute()
+    for path in home.iterdir():
+        if path.is_file() and path not in written and path.name[0] != ".":
+            path.unlink()
     names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
     facts = provenance.describe_run(started, run.params.run.device)
     key, values = plan.digest(run.step, run.model), plan.values_of(run.step, run.model)

@@ -6,6 +6,7 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
+from entity_transformers.artifacts import RECORD, read_record
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.readers.sample import provide, read_passages
@@ -35,13 +36,19 @@ def test_the_archive_is_the_one_that_the_studies_read(tmp_path: Path) -> None:
 
 
 def test_the_step_counts_what_was_approved(root, tmp_path, monkeypatch):
-    """Counts of what the reader finds and of its tokens: integers, the same on every machine."""
+    """Counts of what the reader finds and of its tokens: integers, the same on every machine. A
+    file of a run that was stopped is not taken for one of this run's.
+    """
     params = load(root / "studies" / "sample.yaml")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["corpus"])
+    run.folder.mkdir(parents=True)
+    (run.folder / "dev.old.safetensors").touch()
     execute(run)
     approved = root / "tests" / "golden" / "corpus.csv"
     assert (run.folder / "rows.csv").read_text() == approved.read_text()
+    found = {path.name for path in run.folder.iterdir()}
+    assert found == {*read_record(run.folder)["files"], RECORD}
 
 
 def test_fewer_words_are_some_documents_of_each_split(tmp_path: Path) -> None:
