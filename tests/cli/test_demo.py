@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refused import fail
-from tiny import lively_model
+from tiny import ROOT, lively_model
 
 from entity_transformers.cli import demo as command
 from entity_transformers.cli import main
@@ -49,6 +49,12 @@ def read_table(lines: list[str]) -> list[tuple[str, ...]]:
     """Word, entity, nats by way, and change of each row."""
     found = (re.match(r"(\S+) +(\d*)((?: +[\d.]+){2,3}) +([+-][\d.]+)   '", line) for line in lines)
     return [(row[1], row[2], *row[3].split(), row[4]) for row in found if row]
+
+
+def test_the_pointer_that_git_holds_names_people(capsys):
+    """As README says: in the passage of demo, names cost 1.7 nats per token less with its memory."""
+    *_, last = run(capsys, "--model", str(ROOT / "results/pointer/model"))
+    assert re.search(r"names \(16\): .* \(memory: -1\.7\d+, helps\)$", last)
 
 
 def test_a_closed_standard_output_is_no_error(folder, monkeypatch):
