@@ -52,7 +52,7 @@ def read_table(lines: list[str]) -> list[tuple[str, ...]]:
 
 
 def test_the_pointer_that_git_holds_names_people(capsys):
-    """As README says: in the passage of demo, names cost 1.7 nats per token less with its memory."""
+    """As README says: names cost 1.7 nats per token less with its memory."""
     *_, last = run(capsys, "--model", str(ROOT / "results/pointer/model"))
     assert re.search(r"names \(16\): .* \(memory: -1\.7\d+, helps\)$", last)
 

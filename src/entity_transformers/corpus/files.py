@@ -124,39 +124,46 @@ def is_archive(path: Path) -> bool:
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive. No member leaves the folder, is a device or keeps its owner, has
-    no name or that of another one; all together are no larger than `_Bounded` allows.
+    """Unpack the files of a zip or tar archive: each once and inside the folder, whatever its name,
+    a link as a copy of the archive's own file. CorpusError for anything else, and for more than
+    `_find_room` allows.
     """
     seen, room = set[PurePath](), _find_room(archive)
 
-    def admit(name: str, size: int, is_folder: bool) -> None:
+    def write(name: str, source: IO[bytes] | None) -> None:
         nonlocal room
-        room -= size + ENTRY
-        # where it is put: both packages leave out what leads out of the folder
         place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
-        if not is_folder and (not place.name or place in seen):
+        if source is None:
+            raise ValueError(f"{shown(name)} is neither a file nor a folder")
+        if not place.name or place in seen:
             raise ValueError(f"{shown(name)} twice" if place.name else "an entry without a name")
+        seen.add(place)
+        room -= ENTRY
+        (path := folder / place).parent.mkdir(parents=True, exist_ok=True)
+        with source, path.open("wb") as file:
+            while room >= 0 and (data := source.read(1 << 20)):
+                room -= len(data)
+                file.write(data)
         if room < 0:
             raise ValueError(f"more than {MOST_PACKED} times its size")
-        seen.update([] if is_folder else [place])
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 for entry in packed.infolist():
-                    admit(entry.filename, entry.file_size, entry.filename.endswith("/"))
-                packed.extractall(folder)
+                    if not entry.filename.endswith("/"):
+                        write(entry.filename, packed.open(entry))
         else:
             with tarfile.open(archive) as tape:
                 for member in tape:
-                    admit(member.name, member.size, member.isdir())
-                    tape.extract(member, folder, filter="data")
+                    if not member.isdir():
+                        write(member.name, tape.extractfile(member))
                 if tape.fileobj:  # to the end, where the checksum of a compressed archive stands
                     tape.fileobj.read(1 << 20)
     except _DAMAGED as error:
         raise CorpusError(
-            f"{archive}: can't be unpacked ({shown(str(error))}): fetch it again, or unpack it"
+            f"{archive}: can't be unpacked ({shown(str(error), 200)}): fetch it again, or unpack it"
             " yourself and give the folder"
         ) from None
 
