@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from checkout import (
     snakemake,
 )
 
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
 pytestmark = [pytest.mark.usefixtures("forked_commands"), pytest.mark.timeout(1800)]
 NOTHING = "Nothing to be done"
 CURRENT = "Data and pipelines are up to date."
@@ -89,9 +91,9 @@ ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_re
 
 @pytest.mark.parametrize(("old", "new", "tiny", "other"), [
     (*TAGGER, {"score_ner", "make_report"}, set()),
-    ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
-    ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
-    ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
+    SLOW("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
+    SLOW("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
+    SLOW("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
 ])  # fmt: skip
 def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other):
     """In the study, and in the one that is based on it and starts from its weights."""
@@ -106,6 +108,7 @@ def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other)
     assert read_records(home) == before  # a dry run hides nothing for good
 
 
+@pytest.mark.slow
 def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
     ner = "src/entity_transformers/steps/ner.py"
     change(home, "import logging", "# a comment\nimport logging", ner)
@@ -115,6 +118,7 @@ def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
     assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
+@pytest.mark.slow
 def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
     """A tagger's value re-runs the tagger; earlier results come back, whatever the files' times."""
     before, numbers = read_records(home), ask(home, "metrics", "show")
@@ -165,6 +169,7 @@ def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> No
     assert len(ask(home, "exp", "show")[1]["experiments"]) == 2
 
 
+@pytest.mark.slow
 def test_a_pulled_clone_runs_nothing_again_but_what_changes(finished: Path, tmp_path: Path) -> None:
     """Also where git writes files with Windows' ends of lines elsewhere."""
     clone, remote = tmp_path / "clone", str(tmp_path / "remote")
@@ -255,6 +260,7 @@ def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
     assert NOTHING in snakemake(home, "--dry-run", study="next")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [WEIGHTS, "data/tiny/text/corpus/test.safetensors"])
 def test_a_damaged_file_is_named_and_made_again(home: Path, file: str) -> None:
     path, whole = home / file, (home / file).read_bytes()
@@ -278,6 +284,7 @@ def test_a_damaged_record_is_made_again(home: Path) -> None:
     assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
+@pytest.mark.slow
 def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
     """Nor where its old values come back: its files are gone."""
     change(home, *TAGGER)
