@@ -83,7 +83,7 @@ def explain_missing(results: Results) -> str:
     trained, apart = results.measured(STEP), find_apart(results)
     hidden = [write_label(model) for model in trained if not model.can({"causal"})]
     others = [write_label(m) for m in trained if m.can({"causal"}) and m.name in apart]
-    text = f" No perplexity: {', '.join(hidden)} do not predict the next token." if hidden else ""
+    text = f" No perplexity (no next token is predicted): {', '.join(hidden)}." if hidden else ""
     if others:
         text += f" No loss of training (another objective): {', '.join(others)}."
     return text
