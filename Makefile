@@ -16,7 +16,7 @@ STUDIES = $(sort paper $(basename $(notdir $(wildcard studies/*.yaml))))
 FILE = $(if $(filter paper,$(STUDY)),params.yaml,studies/$(STUDY).yaml)
 IS_STUDY = test -f $(FILE) || { echo "no study '$(STUDY)', expected one of $(STUDIES)"; exit 2; }
 CORES ?= 2
-PAGES := '*.md' docs CITATION.cff LICENSE params.yaml 'studies/*.yaml' 'results/*' ':!src'
+PAGES := '*.md' docs CITATION.cff LICENSE params.yaml 'studies/*.yaml' 'results/*' ':!src' ':!*.safetensors'
 FORKS ?= $(BIN)/python workflow/forks.py
 SHELL := bash
 

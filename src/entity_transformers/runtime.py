@@ -48,3 +48,13 @@ def start(device: str, threads: int, seed: int) -> torch.device:
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     return chosen
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """The CPU's allocator and libraries of CUDA raise a plain RuntimeError."""
+    import torch
+
+    signs = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
+        sign in str(error) for sign in signs
+    )

@@ -119,6 +119,34 @@ def test_links_out_of_the_folder_and_devices_are_refused(
         extract(tmp_path / "a", tmp_path / "out")
 
 
+def test_links_are_copies_and_count(tmp_path, monkeypatch):
+    """Of files in the archive; a link to a folder is refused."""
+    archive = pack(tmp_path / "a.tar", {"data/a.txt": b"x" * 6_000}, kind="")
+    with tarfile.open(archive, "a") as tape:
+        for name, kind, target in (("b.txt", tarfile.LNKTYPE, "data/a.txt"),
+                                   ("data/c.txt", tarfile.SYMTYPE, "a.txt")):  # fmt: skip
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, target
+            tape.addfile(info)
+    extract(archive, tmp_path / "out")
+    for name in ("data/a.txt", "b.txt", "data/c.txt"):
+        assert (tmp_path / "out" / name).read_bytes() == b"x" * 6_000
+        assert not (tmp_path / "out" / name).is_symlink()
+    monkeypatch.setattr(files, "UNPACKED", 15_000)
+    monkeypatch.setattr(files, "MOST_PACKED", 1)
+    with pytest.raises(CorpusError, match="more than 1 times its size"):
+        extract(archive, tmp_path / "again")
+    info = tarfile.TarInfo("d")
+    info.type, info.linkname = tarfile.SYMTYPE, "data"
+    with tarfile.open(tmp_path / "b.tar", "w") as tape:
+        folder = tarfile.TarInfo("data")
+        folder.type = tarfile.DIRTYPE
+        tape.addfile(folder)
+        tape.addfile(info)
+    with pytest.raises(CorpusError, match="'d' is neither a file nor a link to one"):
+        extract(tmp_path / "b.tar", tmp_path / "third")
+
+
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zip"])
 def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path, kind: str) -> None:
     """100 copies with up to four changed bytes, every fifth one cut as well."""

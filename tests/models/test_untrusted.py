@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from tiny import tiny_entry, tiny_model
 from entity_transformers import DocumentReader, add_entity_attention, load_entity_attention
 from entity_transformers.artifacts import RECORD, read_json, recorded, write_json, write_record
 from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import build_model, load_model
+from entity_transformers.models.base import build_model, find_class, load_model
 from entity_transformers.models.folders import INDEX
 
 kinds = pytest.mark.parametrize("kind", ["gpt2", "electra", "lstm"])
@@ -162,6 +163,15 @@ def test_a_config_that_nothing_can_be_made_of_is_one_line(
     assert str(told.value).startswith(str(tmp_path))
     assert "\n" not in str(told.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_too_little_memory_is_no_fault_of_the_folder(tmp_path, monkeypatch):
+    tiny_model("gpt2").save(tmp_path)
+    reader = find_class(KINDS["gpt2"]).of
+    for fault in (MemoryError, RuntimeError("DefaultCPUAllocator: not enough memory")):
+        monkeypatch.setattr(reader, "from_pretrained", Mock(side_effect=fault))
+        with pytest.raises((MemoryError, RuntimeError)):
+            load_model(tmp_path, KINDS["gpt2"])
 
 
 @pytest.mark.parametrize("index", [[1], {"weight_map": [1]}, {"weight_map": {"a": 5}}, {}])

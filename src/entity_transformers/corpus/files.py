@@ -134,7 +134,7 @@ def extract(archive: Path, folder: Path) -> None:
         nonlocal room
         place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
         if source is None:
-            raise ValueError(f"{shown(name)} is neither a file nor a folder")
+            raise ValueError(f"{shown(name)} is neither a file nor a link to one")
         if not place.name or place in seen:
             raise ValueError(f"{shown(name)} twice" if place.name else "an entry without a name")
         seen.add(place)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
+from entity_transformers import runtime
 from entity_transformers.artifacts import (
     RECORD,
     check,
@@ -208,7 +209,8 @@ def faults_named(folder: Path) -> Iterator[None]:
         yield
     except Exception as error:
         told = str(error).strip()
-        if isinstance(error, ValueError | OSError) and str(folder) in told and "\n" not in told:
+        named = isinstance(error, ValueError | OSError) and str(folder) in told
+        if runtime.is_out_of_memory(error) or (named and "\n" not in told):
             raise
         told = shown(" ".join(told.split()), 200)
         raise ValueError(
@@ -239,7 +241,7 @@ def _refuse_others(folder: Path) -> None:
     for key, value in read_json(folder / "config.json").items():
         if key.endswith("attn_implementation") and "/" in str(value):
             raise ValueError(
-                f"{folder}: {key} {value} is code of the hub: remove it of config.json"
+                f"{folder}: {key} {value} is code from the hub: remove it from config.json"
             )
 
 

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from entity_transformers import runtime
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.kinds import LmParams
@@ -528,17 +529,9 @@ def memory_errors(
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not runtime.is_out_of_memory(error):
             raise
         raise TrainingError(f"{what} do not fit {device}: {advice}") from error
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """The CPU's allocator and libraries of CUDA raise a plain RuntimeError."""
-    signs = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
-        sign in str(error) for sign in signs
-    )
 
 
 @torch.inference_mode()
