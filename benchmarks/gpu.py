@@ -32,9 +32,9 @@ from common import ROOT, Column, Report, interleave, make_parser, ratios
 from training import count_flops, draw_lengths, make_corpus, make_training, measure_peak, resize
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.runtime import start
+from entity_transformers.runtime import is_out_of_memory, start
 from entity_transformers.study.params import load
-from entity_transformers.train.loop import Training, is_out_of_memory
+from entity_transformers.train.loop import Training
 
 PAPER = load(ROOT / "params.yaml")
 # TFLOP/s, dense bf16, data sheets
