@@ -104,6 +104,8 @@ def test_the_first_line_says_that_counting_is_better(counted: float, said: bool)
         place |= {"entities": "off"}
         rows.append({"measure": "perplexity", "value": perplexity, "count": 9, **place})
         units.append({"measure": "nll", "unit": "d", "value": 9.0, "count": 9, **place})
-    first = write_headline(make_results(rows, units, entries, seeds=(1,)))[0]
+    results = make_results(rows, units, entries, seeds=(1,))
+    assert [entry.name for entry in results.measured("perplexity")] == ["ngram", "gpt2"]
+    first = write_headline(results)[0]
     told = "Counted n-grams have a perplexity of 13.30 on test, below GPT2's 13.90."
     assert first == told if said else first.startswith("Perplexity per token")

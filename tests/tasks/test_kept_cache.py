@@ -63,6 +63,8 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
     names, lengths = ("d", "a", "c", "b"), np.array([30, 40, 20, 50])
     folds = fold_texts(names)
     assert folds.tolist() == [True, False, False, True]
+    with pytest.raises(ValueError, match="a: expected at least 2 texts"):
+        fold_texts(["a"])
     offsets = np.cumsum([0, *lengths])
     model = RANDOM.random(140) * 0.5
     cache = RANDOM.random((len(THETAS), 140)).astype(np.float32)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-KILLS = 40
+KILLS = 20
 
 
 @pytest.mark.slow

@@ -62,7 +62,8 @@ def _rows(results: Results, place: Place) -> Iterator[Line]:
     for model in results.measured(lm.STEP):
         given = "on" if has_entities(model) else MISSING
         where = {"step": lm.STEP, "split": "train", "model": model, "entities": ""}
-        yield (PROCESSES["train"], write_scored(model), given), where
+        if results.by_seed(model, at(lm.STEP, "loss", "train")):  # counts have none
+            yield (PROCESSES["train"], write_scored(model), given), where
     ours, theirs = results.proposed, results.baseline
     for split in scored_splits(results):
         shown, about = PROCESSES.get(split, split), {**place, "split": split, "measure": "loss"}

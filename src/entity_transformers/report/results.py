@@ -81,10 +81,13 @@ class Results:
         return tuple(filter(self.ran, self.steps))
 
     def measured(self, step: str) -> tuple[ModelEntry, ...]:
-        """The models that have rows of this step, in the study's order or by era."""
+        """The models that have rows of this step, by era in a study of many kinds, else those that
+        are counted first, the others in the study's order.
+        """
         systems = len({entry.kind.name for entry in self.entries}) >= SYSTEMS
         found = self.frame.find(step)["model"].unique()
-        ordered = sort_by_era(self.entries) if systems else self.entries
+        counted = sorted(self.entries, key=lambda entry: entry.kind.era != "counts")
+        ordered = sort_by_era(self.entries) if systems else counted
         return tuple(entry for entry in ordered if entry.name in found)
 
     @cached_property

@@ -71,7 +71,16 @@ def measure_window(model: LanguageModel, window: int) -> int | None:
 
 
 def fold_texts(names: Sequence[str]) -> np.ndarray:
-    """Which of two folds each text is in, bool [D]: by turns, in the order of their names."""
+    """Which of two folds each text is in, bool [D]: by turns, in the order of their names.
+
+    Raises:
+        ValueError: there is one text alone, and none to learn from.
+    """
+    if len(names) < 2:
+        raise ValueError(
+            f"{', '.join(names)}: expected at least 2 texts in the split, since what is used on one"
+            f" is chosen on the others, got {len(names)}: score another split, or bring more texts"
+        )
     folds = np.zeros(len(names), bool)
     folds[np.argsort(names)[1::2]] = True
     return folds
