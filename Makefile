@@ -52,7 +52,7 @@ named:  # before anything is set up for it
 	@$(IS_STUDY)
 
 study: named .venv/ready  ## every table of studies/$(STUDY).yaml: make study STUDY=ontogum
-	@STUDY_PANEL='make study STUDY=$(STUDY)' PYTHONPATH="$$PWD/workflow/logger$${PYTHONPATH:+:$$PYTHONPATH}" $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
+	@STUDY_PANEL='make study STUDY=$(STUDY)' ENTITY_TRANSFORMERS_STARTERS=$$PPID PYTHONPATH="$$PWD/workflow/logger$${PYTHONPATH:+:$$PYTHONPATH}" $(FORKS) $(BIN)/snakemake --configfile $(FILE) --cores $(CORES) --logger panel
 	@$(BIN)/entity-transformers show-verdicts $(FILE)
 	@echo "Report: $$PWD/results/$(STUDY)/report.html"
 

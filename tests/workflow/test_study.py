@@ -209,12 +209,17 @@ def test_a_bad_study_stops_before_any_rule_with_one_message(home, wrong, told):
     assert not re.search(r"^rule ", said, re.M)
 
 
-def test_make_knows_the_studies(home: Path) -> None:
+def let_make_run(home: Path) -> None:
+    """Without setting anything up."""
     (home / ".venv").mkdir()
     (home / ".venv/bin").symlink_to(BIN)
     for name in ("pyproject.toml", "requirements.txt"):
         (home / name).touch()
     (home / ".venv/ready").touch()
+
+
+def test_make_knows_the_studies(home: Path) -> None:
+    let_make_run(home)
 
     def make(*words: str, check: bool = True) -> str:
         alone = {"MAKEFLAGS": "", "MAKELEVEL": "0", "FORKS": ""}
@@ -302,11 +307,13 @@ def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
 TRAINED = ("--", "data/tiny/models/gpt2e/1/run.json")
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, *command: str) -> subprocess.Popen[bytes]:
     """Snakemake in the middle of a training, once that has saved its state."""
-    state, command = folder / "work/lm", ["snakemake", "--configfile", "studies/tiny.yaml"]
+    state = folder / "work/lm"
     shutil.rmtree(state)
-    process = subprocess.Popen([*command, *TRAINED], cwd=folder, env=environment(folder), start_new_session=True,
+    usual = ("snakemake", "--configfile", "studies/tiny.yaml", *TRAINED)
+    process = subprocess.Popen(command or usual,
+        cwd=folder, env=environment(folder, MAKEFLAGS=""), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         # a shell's background job ignores SIGINT, and what it starts does too
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
@@ -339,3 +346,15 @@ def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
     snakemake(home, "--quiet", "rules", *TRAINED)
     assert "going on from step" in (home / "logs/tiny/lm/gpt2e/1.log").read_text()
     assert NOTHING in snakemake(home, "--dry-run", *TRAINED)
+
+
+@pytest.mark.slow
+def test_a_study_ends_with_its_make(home: Path) -> None:
+    """Even if that alone is killed."""
+    let_make_run(home)
+    change(home, "steps: 6", "steps: 600")
+    process = start(home, "make", "study", "STUDY=tiny")
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    psutil.wait_procs([*family, process], LIMIT)
+    assert "saved at step" in (home / "logs/tiny/lm/gpt2e/1.log").read_text()

@@ -20,11 +20,13 @@ FILE = (
     else Path("params.yaml")
 )
 BIN = Path(sys.executable).parent
-# Jobs end with Snakemake, even if that is killed, and both with the DVC or `make study` above
+# Jobs end with Snakemake, even if that is killed, and both with the DVC or `make study` above, of
+# which a recipe of make names the process
 ABOVE = [os.getpid()]
 if FIRST and {"DVC_ROOT", "ENTITY_TRANSFORMERS_FORKS"} & os.environ.keys():
-    ABOVE.append(os.getppid())
-    end_with(os.getppid())
+    ABOVE += [os.getppid(), *map(int, os.environ.get(STARTERS, "").split())]
+    for starter in ABOVE[1:]:
+        end_with(starter)
 PLANS = {}
 
 
