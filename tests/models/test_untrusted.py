@@ -12,7 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import tiny_entry, tiny_model
 
-from entity_transformers import DocumentReader, add_entity_attention, load_entity_attention
+from entity_transformers import (
+    DocumentReader,
+    add_entity_attention,
+    load_entity_attention,
+    save_entity_attention,
+)
 from entity_transformers.artifacts import RECORD, read_json, recorded, write_json, write_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import build_model, find_class, load_model
@@ -61,6 +66,11 @@ def test_a_pickle_of_a_model_with_entity_attention_is_not_loaded(tmp_path: Path)
     model = add_entity_attention(tiny_model("gpt2").module)
     model.save_pretrained(tmp_path)
     assert load_entity_attention(tmp_path).num_parameters() == model.num_parameters()
+    save_entity_attention(model, tmp_path / "alone")
+    file = tmp_path / "alone/entity_attention.safetensors"
+    save_file({name: weight / 0 for name, weight in load_file(file).items()}, file)
+    with pytest.raises(ValueError, match=r"weight holds NaN or infinity"):
+        load_entity_attention(file.parent, tiny_model("gpt2").module)
     (tmp_path / "model.safetensors").unlink()
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(ValueError, match="a pickle can run code"):
@@ -130,6 +140,31 @@ def test_no_weight_is_made_up(folder: Path, kind: str, change: str) -> None:
     weights = CHANGES[change](load_file(folder / "model.safetensors"))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     refuse(folder, kind, r"model: (no |can't be loaded)")
+
+
+TYPES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
+    "int8": (lambda weight: (100 * weight).to(torch.int8), "is int8, expected float32"),
+    "float8": (lambda weight: weight.to(torch.float8_e4m3fn), "is float8_e4m3fn, expected"),
+    "complex": (lambda weight: weight.to(torch.complex64), "is complex64, expected float32"),
+    "nan": (lambda weight: weight.log(), "holds NaN or infinity"),
+    "infinite": (lambda weight: weight / 0, "holds NaN or infinity"),
+    "float64": (lambda weight: weight.double(), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "lstm"])
+@pytest.mark.parametrize("change", TYPES)
+def test_no_weight_is_taken_for_another_number(folder: Path, kind: str, change: str) -> None:
+    """As transformers takes whole numbers that a quantiser has scaled."""
+    altered, message = TYPES[change]
+    before = {key: tensor.clone() for key, tensor in tensors(folder, kind).items()}
+    weights = load_file(folder / "model.safetensors")
+    save_file({k: altered(w) for k, w in weights.items()}, folder / "model.safetensors")
+    if message:
+        refuse(folder, kind, rf"model\.safetensors: \S*weight\S* {message}")
+    else:
+        after = tensors(folder, kind)
+        assert all(torch.equal(before[key], after[key]) for key in before)
 
 
 CONFIGS: dict[str, tuple[dict[str, object], str]] = {

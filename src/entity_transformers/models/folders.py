@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from safetensors import safe_open
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
@@ -175,8 +176,9 @@ def opened(folder: Path) -> Iterator[None]:
     """Around the loading of a saved model, whose weights are read from safetensors alone.
 
     FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
-    can run code), for files that are damaged or not those of the folder's record, and for what
-    else transformers would read (`_refuse_others`).
+    can run code), for files that are damaged or not those of the folder's record, for what else
+    transformers would read (`_refuse_others`), and for weights that are no numbers
+    (`check_weights`).
     """
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
@@ -186,6 +188,7 @@ def opened(folder: Path) -> Iterator[None]:
     with faults_named(folder):
         _refuse_others(folder)
         files, index = list_weights(folder), folder / INDEX
+        scaled = "quantization_config" in read_json(folder / "config.json")
         shards = read_json(index)["weight_map"].values() if index.is_file() else []
         names = {file.name for file in files}
         if not set(shards) <= names or not any(name.endswith(".safetensors") for name in names):
@@ -197,7 +200,27 @@ def opened(folder: Path) -> Iterator[None]:
             )
         for file in files:
             check(file)
+            if file.suffix == ".safetensors" and not scaled:
+                check_weights(file)
         yield
+
+
+def check_weights(file: Path) -> None:
+    """ValueError for a weight that is NaN or infinite, and for one in whole numbers or in 8 bits:
+    without the scale that some quantiser has kept elsewhere, it would be taken for another number.
+    """
+    with safe_open(file, "pt") as tensors:
+        for name in tensors.keys():  # noqa: SIM118
+            if "weight" in name:  # and not a buffer, such as a mask
+                weight = tensors.get_tensor(name)
+                kind = str(weight.dtype).removeprefix("torch.")
+                if not weight.is_floating_point() or weight.itemsize < 2:
+                    fault = f"is {kind}, expected float32, float16 or bfloat16"
+                elif not weight.isfinite().all():
+                    fault = "holds NaN or infinity"
+                else:
+                    continue
+                raise ValueError(f"{file}: {name} {fault}: save the model again")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreT
 
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.models.base import find_blocks
-from entity_transformers.models.folders import faults_named, load_whole, opened
+from entity_transformers.models.folders import check_weights, faults_named, load_whole, opened
 from entity_transformers.models.gpt2e.generation import INPUTS, EntityGeneration, with_entities
 from entity_transformers.models.gpt2e.memory import Entities, check_length, find_entities
 from entity_transformers.models.gpt2e.shortcuts import FastEntityAttention
@@ -100,6 +100,7 @@ def load_entity_attention(
     folder = Path(folder)
     if (folder / SWITCHES).is_file():
         with faults_named(folder):
+            check_weights(folder / WEIGHTS)
             switches = read_json(folder / SWITCHES)
             name = switches.pop("model")
             base = AutoModelForCausalLM.from_pretrained(name, **how) if model is None else model
