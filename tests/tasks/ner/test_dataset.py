@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, NamedEntity
-from entity_transformers.tasks.ner.dataset import LONGEST, build_sentences, list_labels
+from entity_transformers.tasks.ner.dataset import (
+    LONGEST,
+    MOST_LABELS,
+    build_sentences,
+    list_labels,
+)
 
 
 def make_document(
@@ -113,3 +118,12 @@ def test_an_index_of_another_corpus_is_an_error() -> None:
 def test_labels_that_iob2_cannot_carry_are_errors(label: str) -> None:
     with pytest.raises(CorpusError, match="named-entity label"):
         list_labels([make_document(2, (0,), [(0, 1, label)])])
+
+
+def test_labels_that_number_entities_are_refused() -> None:
+    """With 3,000 a batch's best paths ask for 4.6 GB at each word; 20,000 overflow the tags."""
+    spans = [(i, i + 1, f"Q{i}") for i in range(MOST_LABELS + 1)]
+    document = make_document(len(spans), (0,), spans)
+    with pytest.raises(CorpusError, match=r"501 labels of named entities, such as 'Q0', expected"):
+        list_labels([document])
+    assert len(list_labels([make_document(len(spans), (0,), spans[1:])])) == MOST_LABELS

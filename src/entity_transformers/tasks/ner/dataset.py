@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 LONGEST = 1_000
 """Words of a sentence that are read at once: they bound a batch; OntoGUM's longest has 136."""
 
+MOST_LABELS = 500
+"""The tagger's memory grows with their square; OntoNotes has 18, Few-NERD 66."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentences:
@@ -61,7 +64,7 @@ def list_tags(labels: Sequence[str]) -> tuple[str, ...]:
 
 def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
     """The sorted labels of all named entities. A label that IOB2 can't carry (empty, - at an end)
-    raises CorpusError.
+    and more than `MOST_LABELS` raise CorpusError.
     """
     labels = sorted(
         {entity.label for document in documents for entity in document.named_entities or ()}
@@ -72,6 +75,11 @@ def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
                 f"named-entity label {label!r}: expected a name without - at its ends, rename it in"
                 " the corpus"
             )
+    if len(labels) > MOST_LABELS:
+        raise CorpusError(
+            f"{len(labels):,} labels of named entities, such as {labels[0]!r}, expected at most"
+            f" {MOST_LABELS}: give types, not names or numbers of entities"
+        )
     return tuple(labels)
 
 
