@@ -251,6 +251,7 @@ def test_documents_without_a_name_are_numbered(tmp_path: Path) -> None:
 BAD = {
     "no head": (conllu([("1", "a", "Entity=(e1-person-1-)")], ""), "line 1, column 1"),
     "no entity": (conllu([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"), "line 2, col"),
+    "twice": (conllu([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "column 10: Entity twice"),
     "never opened": (conllu([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
     "never closed": (conllu([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
     "at an empty node": (conllu([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]), "line 4.*opens"),

@@ -253,6 +253,8 @@ def _add_cell(table: Table, misc: str, number: int, kind: str) -> None:
         message = "ClusterId, as CorefUD had it before 1.0, expected Entity: use a newer release"
         raise table.fault(number, message, 10)
     if match := _ENTITY.search(misc):
+        if _ENTITY.search(misc, match.end()):
+            raise table.fault(number, "Entity twice in a row, expected all in one", 10)
         if kind.startswith("-"):
             message = f"{shown(match[0])} of a joined form, expected it at one of its words"
             raise table.fault(number, message, 10)
