@@ -20,7 +20,7 @@ from entity_transformers.report.page import (
     write_readme,
 )
 from entity_transformers.report.perplexity import draw_differences
-from entity_transformers.report.pictures import Cloud
+from entity_transformers.report.pictures import Cloud, Example
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 from entity_transformers.study.params import load
@@ -58,6 +58,18 @@ def test_what_is_missing_is_said(small: Results) -> None:
     assert say_missing(cut) == told
     never = replace(small, frame=type(small.frame)(rows[rows["model"] != "gpt2e-shuffled"]))
     assert say_missing(never) == "Not part of these results: GPT2E shuffled."
+
+
+def test_no_tag_of_a_name_stands_in_the_readme(small: Results) -> None:
+    """Neither in a cell nor in a title: `make site` would let a script run."""
+    hostile = "</details><script>x</script>"
+    documents = replace(
+        small.pictures, example=Example(hostile, (hostile,), (1,), ((hostile,),), 1)
+    )
+    shown = replace(small, title=hostile, pictures=documents)
+    text = write_readme(shown, build_sections(shown))
+    assert text.count("&lt;script>") > 3
+    assert {*re.findall("<[^ >]+", text)} <= {"<details", "<summary", "</summary", "</details"}
 
 
 def test_the_page_is_whole_and_fetches_nothing(small: Results) -> None:

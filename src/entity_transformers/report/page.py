@@ -91,12 +91,19 @@ def write_headline(results: Results) -> tuple[str, ...]:
     return tuple(filter(None, sentences)) or ("Nothing has been measured yet.",)
 
 
+def _write_tags_as_text(value: Any) -> Any:
+    return value.replace("<", "&lt;") if isinstance(value, str) else value
+
+
 def _fill(template: str, results: Results, sections: Sequence[Section], **more: Any) -> str:
-    """A template with what both of them show; ``captions`` by the names of the figures."""
+    """A template with what both of them show; ``captions`` by the names of the figures. Whatever is
+    put into it is text, in which Markdown would let tags stand.
+    """
     environment = Environment(
         loader=PackageLoader("entity_transformers", "report"),
         autoescape=select_autoescape(),
         undefined=StrictUndefined,
+        finalize=_write_tags_as_text if template.endswith(".md") else None,
         trim_blocks=True,
         lstrip_blocks=True,
     )

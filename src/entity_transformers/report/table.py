@@ -135,4 +135,4 @@ def render_markdown(table: Table, level: int = 3) -> str:
 
 def _escape(text: str) -> str:
     """A cell in one line; what Markdown takes for a link or picture, ``](``, is text too."""
-    return re.sub(r"[\\|*_`<]|\](?=\()", r"\\\g<0>", " ".join(text.splitlines()))
+    return re.sub(r"[\\|*_`]|\](?=\()", r"\\\g<0>", " ".join(text.splitlines()))
