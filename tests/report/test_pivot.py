@@ -156,13 +156,17 @@ def test_guided_heads_are_compared_over_passages() -> None:
     for (model, seed), marks in right.items():
         own = {**about, "model": model, "seed": seed}
         rows.append({**own, "measure": "last_word_accuracy", "value": 0.5, "count": 8})
+        nats = 3.0 - 0.5 * (model == "gold")
+        rows.append({**own, "measure": "last_word_perplexity", "value": np.exp(nats), "count": 8})
         for number, mark in enumerate(marks):
-            unit = {"unit": str(number), "measure": "right", "value": float(mark), "count": 1}
-            units.append({**own, **unit})
+            unit = {"unit": str(number), "count": 1}
+            units.append({**own, **unit, "measure": "right", "value": float(mark)})
+            units.append({**own, **unit, "measure": "nll", "value": nats})
     [row] = GUIDED.build(make_results(rows, units, tuple(entries))).rows
     assert row[0] == "GPT2 antecedent gold − GPT2 antecedent permuted"
     assert row[1].value == pytest.approx((4 / 8 + 1 / 8) / 2)
     assert row[2].value == pytest.approx(stats.binomtest(1, 3).pvalue)
+    assert row[3].value == pytest.approx(-0.5)
 
 
 def test_table_3_has_logarithms_beside_the_paper_s(tables) -> None:
