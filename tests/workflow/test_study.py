@@ -356,5 +356,6 @@ def test_a_study_ends_with_its_make(home: Path) -> None:
     process = start(home, "make", "study", "STUDY=tiny")
     family = psutil.Process(process.pid).children(recursive=True)
     process.kill()
-    psutil.wait_procs([*family, process], LIMIT)
+    _, alive = psutil.wait_procs([*family, process], LIMIT)
+    assert not alive
     assert "saved at step" in (home / "logs/tiny/lm/gpt2e/1.log").read_text()

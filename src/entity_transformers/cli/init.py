@@ -162,7 +162,7 @@ def plan_study(splits: Mapping[str, Any], usual: int) -> tuple[dict[str, Any], l
         "tokenizer": {"kind": "trained", "vocabulary": max(300, min(8000, train // 20))},
         "lm": model,
         "models": {
-            "ngram": {"kind": "ngram", "only": ["lm", "perplexity"]},
+            "ngram": {"kind": "ngram"},
             "gpt2e": {"kind": "gpt2e", "role": "proposed", "labels": labels},
             "gpt2e-unlabelled": {"kind": "gpt2e", "role": "control", "labels": "none"},
         },
