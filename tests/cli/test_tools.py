@@ -187,6 +187,13 @@ def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch, capsys):
     assert "standard output: No space left on device" in capsys.readouterr().err
 
 
+def test_python_without_docstrings_is_refused_at_once() -> None:
+    command = [sys.executable, "-OO", "-m", "entity_transformers", "steps"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 2
+    assert "unset PYTHONOPTIMIZE, or set it to 1" in done.stderr.splitlines()[-1]
+
+
 def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     main(["check-study", "--study", "tiny"])
     by_name = capsys.readouterr().out
