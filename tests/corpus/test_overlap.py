@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from entity_transformers.corpus import conll2012
+from entity_transformers.corpus import conll2012, prepare
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.ledger import Ledger
@@ -138,3 +138,10 @@ def test_the_opening_of_a_novel_of_litbank(tmp_path: Path) -> None:
     assert 2000 < overlap.cut["litbank"]["words"] < 2400
     overlap.compare(first[0])
     assert overlap.shares()["share"].tolist()[0] < 0.01
+
+
+def test_a_corpus_has_one_second_test() -> None:
+    """Nothing is read of the other data set where the corpus has the split itself."""
+    own = [document("a b c", "own"), document("a b c", "gentle", split="test2")]
+    with pytest.raises(CorpusError, match=r"corpus\.second_test: litbank .* has one, .* gentle"):
+        list(prepare._add_second_test(own, {"litbank": {"root": "nowhere"}}))

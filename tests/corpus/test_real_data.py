@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from entity_transformers.corpus import prepare
 from entity_transformers.corpus.alignment import END, load_gpt2_tokenizer
+from entity_transformers.corpus.document import SPLITS, Documents
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.corpus.statistics import describe
 from entity_transformers.steps.corpus import _count as count
+from entity_transformers.study.params import load
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +47,20 @@ def test_gpt2_s_encoder_has_its_known_size(tmp_path: Path) -> None:
     assert tokenizer.get_vocab_size() == 50_257
     assert tokenizer.encode("Hello world").ids == [15496, 995]
     assert tokenizer.token_to_id(END) == 50_256
+
+
+def test_another_data_set_is_the_second_test(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its documents, with their chains; those of the corpus stay as they are."""
+    params = load(root / "studies" / "sample.yaml")
+    sections = params.corpus.model_copy(update={"sample_words": 3000, "second_test": "litbank"})
+    params = params.model_copy(update={"corpus": sections})
+    listed = prepare.list_corpus(params.corpus, tmp_path / "cache")
+    statistics, _ = prepare.write_documents(params, listed, tmp_path)
+    found = list(Documents(tmp_path / "test2.jsonl"))
+    alone = read_corpus("litbank", find("litbank", tmp_path))
+    assert [one.mentions for one in found] == [drop_singletons(one).mentions for one in alone]
+    assert statistics["splits"]["test2"]["documents"] == len(found) == 100
+    own = [one for split in SPLITS[:3] for one in Documents(tmp_path / f"{split}.jsonl")]
+    assert {one.split for one in own} == {*SPLITS[:3]}

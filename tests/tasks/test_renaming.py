@@ -34,7 +34,9 @@ def test_names_change_alike_and_nothing_else_does(corpus: AlignedCorpus) -> None
     assert not changed[~inside].any()
     for d in range(2):
         own = corpus.document(d)
-        texts = (TOKENIZER.decode(one.tokens[own][1:].tolist()) for one in (corpus, found))
+        both = corpus, found
+        texts = [TOKENIZER.decode(one.tokens[own][1:].tolist()) for one in both]
+        assert [one.bytes[own].sum() for one in both] == [len(text.encode()) for text in texts]
         before, after = map(str.split, texts)
         pairs = dict(zip(before, after, strict=True))
         assert [pairs[word] for word in before] == after

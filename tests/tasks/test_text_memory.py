@@ -85,6 +85,9 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
     [plain] = [r for r in rows if (r["policy"], r.get("part"), r["measure"]) == place]
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
     assert plain["value"] == pytest.approx(nll[parts["all"]].mean(), rel=1e-5)
+    [bits] = [r for r in rows if (r["policy"], r["measure"]) == ("none", "bits_per_byte")]
+    assert bits["count"] == corpus.bytes.sum() > 0
+    assert bits["value"] * np.log(2) * bits["count"] == pytest.approx(nll.sum(), rel=1e-5)
 
 
 def test_what_cannot_be_scored_is_refused() -> None:

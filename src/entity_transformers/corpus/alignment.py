@@ -31,7 +31,7 @@ class WordEncoder:
     """Encodes words, each once: what stands beside a word does not change its tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer, self._bytes = tokenizer, _token_bytes(tokenizer)
+        self._tokenizer, self._bytes = tokenizer, token_bytes(tokenizer)
         self._known: dict[str, tuple[int, ...]] = {}
 
     def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -368,7 +368,7 @@ def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.nda
     return entity, mention
 
 
-def _token_bytes(tokenizer: Tokenizer) -> np.ndarray:
+def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
     """UTF-8 bytes of every token: each character of its byte-level name is one byte."""
     vocabulary = tokenizer.get_vocab()
     lengths = np.zeros(max(vocabulary.values()) + 1, np.uint16)

@@ -255,6 +255,5 @@ def read_evaluated(listed: Mapping[str, Manifest]) -> dict[str, list[Document]]:
         found[name] = list(corpus)
         if bad := corpus.ledger.bad:
             first = next(iter(bad.values()))
-            log.warning("%s: %d bad documents are not compared with training, the first is %s",
-                        name, len(bad), first)  # fmt: skip
+            log.warning("%s: %d bad documents are left out, the first is %s", name, len(bad), first)
     return found

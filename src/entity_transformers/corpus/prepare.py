@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def list_corpus(section: Any, cache: Path) -> Manifest:
         listed = locate(section.format, path, cache, revision=section.revision)
     if section.evaluated:
         listed["evaluated"] = {name: locate(name, None, cache) for name in section.evaluated}
+    if section.second_test:
+        listed["second_test"] = {section.second_test: locate(section.second_test, None, cache)}
     return listed
 
 
@@ -65,6 +68,8 @@ def write_documents(
     )
     overlap = Overlap(read_evaluated(listed.get("evaluated", {})))
     documents = join_parts(corpus) if section.unit == "book" else iter(corpus)
+    if section.second_test:
+        documents = _add_second_test(documents, listed["second_test"])
     if not section.singletons:
         documents = map(drop_singletons, documents)
     documents = leave_out(documents, overlap)
@@ -92,6 +97,21 @@ def _written(
     for document in documents:
         write[document.split](to_row(document))
         yield document
+
+
+def _add_second_test(documents: Iterable[Document], listed: Manifest) -> Iterator[Document]:
+    """The documents, then all those of another data set as split test2. CorpusError where a
+    document has this split already.
+    """
+    for document in documents:
+        if document.split == "test2":
+            raise CorpusError(
+                f"corpus.second_test: {', '.join(listed)} is to be split test2, but the corpus has"
+                f" one, with document {document.name}: leave second_test out"
+            )
+        yield document
+    for found in read_evaluated(listed).values():
+        yield from (replace(document, split="test2") for document in found)
 
 
 def _check_splits(params: Any, root: Path, found: Collection[str]) -> None:

@@ -153,8 +153,16 @@ def _list_policies(results: Results, place: Place) -> Iterator[Line]:
         gaps: dict[str, Any] = {
             str(key[-1]): subtract(nats, key, (text, window, NOTHING, 0)) for key in own.index
         }
-        loss = {"loss": own.iloc[0].mean()} if name == NOTHING else {}
-        yield (text, Number(window, 0), name), gaps | loss
+        loss = {"loss": own.iloc[0].mean(), "bits": _find_bits(results, place, text, window)}
+        yield (text, Number(window, 0), name), gaps | (loss if name == NOTHING else {})
+
+
+def _find_bits(results: Results, place: Place, text: str, window: int) -> float | None:
+    """Bits per byte of a text in a window alone."""
+    about = {"policy": "none", "text": text, "window": str(window), "measure": "bits_per_byte"}
+    found = results.frame.find(place["step"], **about)
+    found = found[found["model"].isin(found["model"].iloc[:1])]
+    return float(found["value"].mean()) if len(found) else None
 
 
 def _budgets(results: Results, step: str) -> Iterator[Measure]:
@@ -169,7 +177,11 @@ def make_losses(step: str) -> Pivot:
         title="What is kept beside the window",
         step=step,
         rows=(Axis(("Text", "Window", "Kept"), _list_policies),),
-        columns=(Measure("Loss", digits=4, held="loss"), partial(_budgets, step=step)),
+        columns=(
+            Measure("Loss", digits=4, held="loss"),
+            Measure("Bits per byte", digits=4, held="bits"),
+            partial(_budgets, step=step),
+        ),
         measures="""Nats per token without a memory, and how much more (+) or less (−) they are with
             so many tokens kept of the text before the window.""",
         note="""Means over documents or books, with Student's intervals of 95 %. What each policy

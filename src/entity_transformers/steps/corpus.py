@@ -1,5 +1,6 @@
 """Step corpus (section 4.2): text with coreference chains as tokens with entity ids."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool
@@ -36,6 +37,8 @@ class CorpusParams(Section):
     """what a document is (format text)"""
     evaluated: tuple[Annotated[str, one_of(EVALUATED)], ...]
     """data sets that are evaluated on, whose text is left out of train: names"""
+    second_test: Annotated[str, one_of(EVALUATED)] | None
+    """data set all of whose documents are split test2, of a corpus without such a split: a name"""
     nested_mentions: Literal["outermost", "innermost", "drop"]
     """which of nested mentions gives a word its entity"""
     singletons: StrictBool
@@ -47,6 +50,10 @@ class CorpusParams(Section):
     ones"""
     sample_words: Annotated[PositiveInt, Field(le=60_000)]
     """about how many words of it, 60000 at most (format sample)"""
+
+    def problems(self) -> Iterator[str]:
+        if self.second_test == self.format:
+            yield f"second_test: {self.format!r} is the corpus itself: name another data set"
 
 
 @step(

@@ -188,11 +188,12 @@ class _Base(Section):
     def _check_splits(self) -> Iterator[str]:
         """The splits that sections name are among those of the corpus' format."""
         reader = find_reader(self.corpus.format)
+        there = {*reader.splits, *(["test2"] if self.corpus.second_test else [])}
         for name in self.study.steps:
             section = getattr(self, name, None)
             values = [getattr(section, key, ()) for key in ("splits", "choose", "report")]
             named = {s for v in values for s in ([v] if isinstance(v, str) else v)}
-            if strange := sorted(named - {*reader.splits}) if name != "transfer" else []:
+            if strange := sorted(named - there) if name != "transfer" else []:
                 yield f"{name}: format {reader.name} has no split {', '.join(strange)}"
         if reader.needs_path and self.corpus.path is None:
             yield (

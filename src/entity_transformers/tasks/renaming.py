@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_transformers.corpus.alignment import AlignedCorpus
+from entity_transformers.corpus.alignment import AlignedCorpus, token_bytes
 from entity_transformers.corpus.labels import find_given_spans, give
 from entity_transformers.resolve.lexicon import PARTICLES, THINGS, TITLES
 
@@ -42,7 +42,8 @@ def rename(corpus: AlignedCorpus, layer: str, tokenizer: Any, seed: int) -> Alig
         names = choose_names(list(own), others, tokenizer, generator)
         for start, word in words:
             tokens[start : start + len(word)] = names.get(word, word)
-    return replace(corpus, tokens=tokens)
+    sizes = np.where(tokens == corpus.tokens, corpus.bytes, token_bytes(tokenizer)[tokens])
+    return replace(corpus, tokens=tokens, bytes=sizes)
 
 
 def find_words(corpus: AlignedCorpus, spans: np.ndarray, d: int) -> list[tuple[int, Tokens]]:

@@ -2,6 +2,7 @@
 language model reads it, also one behind an API.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -164,12 +165,16 @@ class Reading:
         return {key: partial(keep, key) for key in self.keys}
 
     def list_rows(self, key: Kept, held: int, nats: np.ndarray) -> Rows:
-        """Rows of what is kept: its bytes, at most, the loss by kind of token, and the nats of each
-        document, from those of each token.
+        """Rows of what is kept: its bytes, at most, bits per byte of the text, the loss by kind of
+        token, and the nats of each document, from those of each token.
         """
         about = dict(zip(("policy", "labels", "budget"), key, strict=True))
         about |= {"window": self.window}
-        yield {"measure": "bytes", "value": held, "split": self.corpus.split, **about}
+        size = int(self.corpus.bytes.sum(dtype=np.int64))
+        bits = float(nats.sum(dtype=np.float64)) / math.log(2) / size if size else None
+        split = {"split": self.corpus.split}
+        yield {"measure": "bytes", "value": held, **split, **about}
+        yield {"measure": "bits_per_byte", "value": bits, "count": size, **split, **about}
         yield from sum_parts(self.corpus, nats, self._parts, about)
 
 
