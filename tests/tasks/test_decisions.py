@@ -179,7 +179,8 @@ def test_words_are_the_models_with_shifted_states(kind: str) -> None:
         assert sum(halves) == pytest.approx(joint, rel=1e-6)
 
 
-def tell_all(size: int, longest: int = LONGEST) -> Iterator[Story]:
+@cache
+def tell_all(size: int, longest: int = LONGEST) -> list[Story]:
     """Every story of so many tokens."""
 
     def extend(entity: list[int], length: list[int], known: int) -> Iterator[Story]:
@@ -192,7 +193,7 @@ def tell_all(size: int, longest: int = LONGEST) -> Iterator[Story]:
             lengths = [*length, tokens, *[0] * (there - 1)]
             yield from extend([*entity, *[chosen] * there], lengths, max(known, chosen))
 
-    return extend([], [], 0)
+    return list(extend([], [], 0))
 
 
 @cache

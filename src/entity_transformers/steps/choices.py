@@ -37,20 +37,28 @@ class ChoicesParams(Section):
                 yield f"{key}: {unknown[0]!r}, expected one of {', '.join(self.tasks)}"
 
 
+TOLD = {name: name for name in ("nothing", "chains", "others")}
+"""What a text is told of its chains: none, its own, those of somebody else."""
+
+
+def minus(heading: str, measure: str, **other: str) -> Any:
+    """A column of differences over units: a row's ``measure``, less that of the ``other`` place."""
+    from entity_transformers.report import pivot as p
+    from entity_transformers.report.intervals import compare
+
+    def cell(results: Any, place: Any) -> Any:
+        sides = p.side(place), p.side(place, **other)
+        there = sides[0] != sides[1] and other.keys() <= place.keys()
+        return compare(results, *sides, measure) if there else None
+
+    points = measure == "correct"
+    return p.Measure(heading, "", 1 if points else 3, points, cell=cell)
+
+
 def tables() -> tuple[Any, ...]:
     """Tasks and groups within them, and what it changes to tell the chains."""
     from entity_transformers.report import pivot as p
-    from entity_transformers.report.intervals import compare
     from entity_transformers.report.pivot import Measure, Pivot, found
-
-    def minus(heading: str, measure: str, **other: str) -> Measure:
-        def cell(results: Any, place: Any) -> Any:
-            sides = p.side(place), p.side(place, **other)
-            there = sides[0] != sides[1] and other.keys() <= place.keys()
-            return compare(results, *sides, measure) if there else None
-
-        points = measure == "correct"
-        return Measure(heading, "", 1 if points else 3, points, cell=cell)
 
     def groups(_: Any, place: Any) -> Any:
         genders = [{"gender": gender} for gender in ("masculine", "feminine")]
@@ -62,7 +70,7 @@ def tables() -> tuple[Any, ...]:
         for group in ({}, *{"gap": genders, "winobias": versions}.get(place["task"], ())):
             yield (" ".join(group.values()),), group
 
-    told = p.values("told", {name: name for name in ("nothing", "chains", "others")}, "Told")
+    told = p.values("told", TOLD, "Told")
     right = Measure("Examples", shows="count"), Measure("Right", "", 1, True, "interval")
     where = {"split": "test", "measure": "accuracy"}
     grouped = found("task", "Task"), p.Axis(("Group",), groups), found("scoring", "Scored")

@@ -6,30 +6,22 @@ partial  each candidate takes the pronoun's place, and what follows it is scored
 refers   the text stays as it is, and each candidate is scored after ``"she" refers to`` (after
          Brown et al., 2020); only where the text has a pronoun, and not a blank
 
-A text may *tell its chains*: behind each later mention of somebody, the words of the first one are
-put in brackets, if they are others: ``Then he (Fred Rollins) gave Ann Lee's mother her (Ann Lee's)
-keys``. The mentions are those that a causal resolver finds before the pronoun that is asked for, by
-the text up to there: of the pronoun itself and of what follows it nothing is told. In the control
-the brackets stand at the same places, but each has the words of somebody else.
+A text may tell its chains (`tasks.telling`) before the pronoun that is asked for: of the pronoun
+itself and of what follows it nothing is told.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from entity_transformers.corpus.alignment import spelled_out
-from entity_transformers.corpus.document import Document
-from entity_transformers.corpus.splitting import split_annotated
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.corpus.tasks.example import group_examples, load_examples, thin_out
-from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive
 from entity_transformers.harness.scoring import Pair, score_pairs
-from entity_transformers.resolve.base import resolve
-from entity_transformers.resolve.names import Names
 from entity_transformers.step import Rows, Run
+from entity_transformers.tasks.telling import tell_chains
 
 PARTIAL, REFERS = "partial", "refers"
 GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -37,8 +29,6 @@ GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "winobias": (("version",), ("type", "version")),
 }
 """By task, the groups that it is also judged in."""
-_RESOLVER = Names(causal=True, pronouns=True)
-_POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def decide(run: Run) -> Rows:
@@ -116,36 +106,11 @@ def tell(example: Example, generator: np.random.Generator | None = None) -> Exam
     """
     assert example.blank is not None
     (start, end), text = example.blank, example.texts[0]
-    told, at = "", 0
-    for place, own, others in find_later(text[:start]):
-        if others:
-            name = own if generator is None else others[generator.integers(len(others))]
-            told, at = f"{told}{text[at:place]} ({name})", place
-    if not told:
+    told = tell_chains(text, start, generator)
+    if told is None:
         return None
-    more = len(told) - at
-    return replace(example, texts=(told + text[at:],), blank=(start + more, end + more))
-
-
-def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """The mentions of a text that need an explanation: the character behind each, the words of its
-    entity's first mention, which are others, and those of the other entities named so far.
-    """
-    words, places, *_ = split_annotated(text, ())
-    document = Document("text", 0, "test", "", tuple(words), (0,))
-    firsts: dict[int, str] = {}
-    for mention in resolve(_RESOLVER, document).mentions if words else ():
-        start, end = places[mention.start][0], places[mention.end - 1][1]
-        called = text[start:end]
-        first = firsts.setdefault(mention.chain, called)
-        if called.lower().removeprefix("the ") == first.lower().removeprefix("the "):
-            continue
-        has = _POSSESSIVE.match(text, end)
-        end = has.end() if has else end
-        pronoun = called.lower() in GENDERS and is_possessive(called, text[end:])
-        ending = "'s" if has or pronoun else ""
-        others = [f"{name}{ending}" for name in firsts.values() if name != first]
-        yield end, f"{first}{ending}", others
+    more = len(told) - start
+    return replace(example, texts=(told + text[start:],), blank=(start + more, end + more))
 
 
 def judge(task: str, examples: Sequence[Example], nats: np.ndarray, **about: str) -> Rows:

@@ -1,0 +1,60 @@
+"""Step told_passages (beyond the paper): whether LAMBADA's last words are likelier where the text
+tells who is who.
+"""
+
+from typing import Any
+
+from entity_transformers.step import MODEL, Rows, Run, step
+from entity_transformers.steps.choices import TOLD, minus
+
+
+def tables() -> tuple[Any, ...]:
+    """What it changes to tell the chains."""
+    from entity_transformers.report import pivot as p
+
+    return (
+        p.Pivot(
+            "told_passages",
+            "Last words with the chains told in the text",
+            "told_passages",
+            columns=(
+                p.Measure("Passages", shows="count"),
+                p.Measure("Right", "", 1, True, "interval"),
+                minus("minus nothing", "correct", told="nothing"),
+                minus("minus others", "correct", told="others"),
+                p.Measure("Nats of the last word", "nats", 3),
+                minus("Nats minus nothing", "nll", told="nothing"),
+                minus("Nats minus others", "nll", told="others"),
+            ),
+            where={"split": "lambada", "measure": "accuracy"},
+            rows=(p.values("told", TOLD, "Told"), p.models()),
+            keep=p.is_scored,
+            measures="Does it help to be told who is who in the text before its last word?",
+            note=(
+                "Of LAMBADA's passages that have something to tell. Chains: behind each later"
+                " mention that a resolver finds before the last word, the words of its entity's"
+                " first mention in brackets; others: those of somebody else. Differences over"
+                " passages; of nats, negative is better."
+            ),
+        ),
+    )
+
+
+@step(
+    "told_passages",
+    "LAMBADA's last words where the text tells its chains, or those of others",
+    also=("perplexity", "lambada"),
+    reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
+    needs={"causal"},
+    libraries=("pandas",),
+    title="Last words of passages",
+    tables=tables,
+)
+def told_passages(run: Run) -> Rows:
+    """The share of last words that are right and their nats, of the passages that have something to
+    tell: with nothing told, with their chains, and with those of others.
+    """
+    from entity_transformers.artifacts import read_json_lines
+    from entity_transformers.tasks.telling import score_told
+
+    yield from score_told(run, list(read_json_lines(run.home("passages") / "lambada.jsonl")))

@@ -1,0 +1,103 @@
+"""A text that tells its chains: behind each later mention of somebody, the words of the first one
+are put in brackets, if they are others: ``Then he (Fred Rollins) gave Ann Lee's mother her (Ann
+Lee's) keys``. A causal resolver finds the mentions. In the control the brackets stand at the same
+places, but each has the words of somebody else.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.splitting import split_annotated
+from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive
+from entity_transformers.resolve.base import resolve
+from entity_transformers.resolve.names import Names
+from entity_transformers.step import Rows, Run
+from entity_transformers.tasks.lambada import encode_passages, score_passages
+
+Passages = list[dict[str, Any]]
+_RESOLVER = Names(causal=True, pronouns=True)
+_POSSESSIVE = re.compile(r"['’]s\b")
+
+
+def tell_chains(text: str, until: int, generator: np.random.Generator | None = None) -> str | None:
+    """The text up to the character ``until`` with its chains told, as far as they can be known
+    there; with a ``generator`` each bracket has the words of another entity that was named before
+    it. None where there is no mention to explain, or nobody else.
+    """
+    told, at = "", 0
+    for place, own, others in find_later(text[:until]):
+        if others:
+            name = own if generator is None else others[generator.integers(len(others))]
+            told, at = f"{told}{text[at:place]} ({name})", place
+    return told + text[at:until] if told else None
+
+
+def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """The mentions of a text that need an explanation: the character behind each, the words of its
+    entity's first mention, which are others, and those of the other entities named so far.
+    """
+    words, places, *_ = split_annotated(text, ())
+    document = Document("text", 0, "test", "", tuple(words), (0,))
+    firsts: dict[int, str] = {}
+    for mention in resolve(_RESOLVER, document).mentions if words else ():
+        start, end = places[mention.start][0], places[mention.end - 1][1]
+        called = text[start:end]
+        first = firsts.setdefault(mention.chain, called)
+        if called.lower().removeprefix("the ") == first.lower().removeprefix("the "):
+            continue
+        has = _POSSESSIVE.match(text, end)
+        end = has.end() if has else end
+        pronoun = called.lower() in GENDERS and is_possessive(called, text[end:])
+        ending = "'s" if has or pronoun else ""
+        others = [f"{name}{ending}" for name in firsts.values() if name != first]
+        yield end, f"{first}{ending}", others
+
+
+def tell_passages(
+    passages: Sequence[Mapping[str, Any]], seed: int
+) -> tuple[list[int], dict[str, Passages]]:
+    """The indices of the passages that have something to tell before their last word, and these as
+    they are, with their ``chains`` told, and with those of ``others``, which are drawn by the seed.
+    """
+    numbers: list[int] = []
+    found: dict[str, Passages] = {"nothing": [], "chains": [], "others": []}
+    for number, row in enumerate(passages):
+        text, start = row["text"], row["target_start"]
+        before = {
+            "nothing": text[:start],
+            "chains": tell_chains(text, start),
+            "others": tell_chains(text, start, np.random.default_rng([seed, number])),
+        }
+        if before["chains"] is not None:
+            numbers.append(number)
+            for told, given in before.items():
+                found[told].append({"text": given + text[start:], "target_start": len(given)})
+    return numbers, found
+
+
+def score_told(run: Run, passages: Sequence[Mapping[str, Any]]) -> Rows:
+    """The share of last words that are right and their mean nats, and both of each passage, by what
+    is told. A stopped run goes on where it was.
+    """
+    numbers, texts = tell_passages(passages, run.seed or 0)
+    how: dict[str, Any] = {"window": run.entry.lm.window, "batch": run.params.perplexity.batch}
+    for told, rows in texts.items():
+
+        def score(rows: Passages = rows) -> dict[str, list[Any]]:
+            scores = score_passages(run.trained, encode_passages(rows, run.tokenizer), **how)
+            return scores[["target_nll", "target_misses"]].to_dict("list")
+
+        found = pd.DataFrame(run.once(score, rows))
+        about = {"split": "lambada", "told": told}
+        nats, right = found["target_nll"], (found["target_misses"] == 0).astype(int)
+        yield {"measure": "accuracy", "value": float(right.mean()), "count": len(rows), **about}
+        yield {"measure": "nats", "value": float(nats.mean()), "count": len(rows), **about}
+        for number, one, is_right in zip(numbers, nats, right.tolist(), strict=True):
+            own = {"count": 1, "unit": str(number + 1), **about}
+            yield {"measure": "nll", "value": one, **own}
+            yield {"measure": "correct", "value": is_right, **own}

@@ -1,0 +1,85 @@
+"""Passages whose text tells its chains: one pass of transformers' model per text."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made import make_results
+from plainly import score_continuation
+from tiny import ROOT, SMALL, lively_model, tiny_entry
+
+from entity_transformers.artifacts import write_json_lines, write_record
+from entity_transformers.corpus.alignment import learn_tokenizer
+from entity_transformers.corpus.document import Document
+from entity_transformers.step import Run
+from entity_transformers.steps import told_passages as step
+from entity_transformers.study.params import STEPS, parse
+from entity_transformers.study.values import read_values
+from entity_transformers.tasks.telling import tell_passages
+
+TEXTS = [
+    "Fred Rollins met Ann Lee in Boston. Then he gave her the keys, and she thanked Fred",
+    "It rained in the night, and in the morning the road to the village was under water",
+    "Mary Bell saw John Gray. He waved to her, but she was looking at the sky, not at John",
+]
+PASSAGES = [{"text": text, "target_start": text.rindex(" ") + 1} for text in TEXTS]
+
+
+def test_only_what_precedes_the_last_word_is_told() -> None:
+    numbers, found = tell_passages(PASSAGES, 1)
+    assert numbers == [0, 2]
+    assert [row["text"] for row in found["nothing"]] == [TEXTS[0], TEXTS[2]]
+    for told in ("chains", "others"):
+        for row, plain in zip(found[told], found["nothing"], strict=True):
+            assert row["text"] != plain["text"]
+            assert re.sub(r" \([^)]*\)", "", row["text"]) == plain["text"]
+            assert row["text"][row["target_start"] :] == plain["text"][plain["target_start"] :]
+    names = [
+        [re.findall(r"\(([^)]*)\)", row["text"]) for row in found[told]]
+        for told in ("chains", "others")
+    ]
+    assert names[0][0][0] == "Fred Rollins"
+    for own, others in zip(*names, strict=True):
+        assert len(own) == len(others) > 0
+        assert all(a != b for a, b in zip(own, others, strict=True))
+
+
+def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped run scores nothing again; the table's differences are paired by passage."""
+    monkeypatch.chdir(tmp_path)
+    words = tuple(" ".join(TEXTS).split())
+    tokenizer = learn_tokenizer([Document("a", 0, "train", "", words, (0,))], 300, "natural")
+    values = read_values(ROOT / "params.yaml")
+    values["lm"] |= SMALL | {"window": 256}
+    values["models"] = {"gpt2": {"kind": "gpt2", "role": "baseline"}}
+    values["perplexity"]["stride"] = 256
+    run = Run(parse(values, "tiny"), STEPS["told_passages"], "gpt2", 1)
+    model = lively_model("gpt2", tokenizer.get_vocab_size(), seed=2, window=256)
+    model.save(run.home("lm"))
+    for name in ("corpus", "passages"):
+        run.home(name).mkdir(parents=True)
+    tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
+    write_json_lines(run.home("passages") / "lambada.jsonl", PASSAGES)
+    for name in ("corpus", "passages", "lm"):
+        write_record(run.home(name), [])
+    rows = list(run.step.run(run))
+    monkeypatch.setattr("entity_transformers.tasks.telling.score_passages", None)
+    assert list(run.step.run(run)) == rows
+    found = {(r["told"], r["unit"]): r["value"] for r in rows if r["measure"] == "nll"}
+    texts = tell_passages(PASSAGES, 1)[1]
+    for told, own in texts.items():
+        for unit, row in zip(("1", "3"), own, strict=True):
+            given, last = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
+            window = run.entry.lm.window
+            expected = -score_continuation(model, tokenizer, given, last, window)
+            assert found[told, unit] == pytest.approx(expected, rel=1e-4)
+    entry = tiny_entry("gpt2")
+    about = {"step": "told_passages", "model": entry.name, "seed": 1}
+    measured, units = ([{**about, **row} for row in rows if ("unit" in row) == of] for of in (0, 1))
+    [table] = step.tables()
+    built = table.build(make_results(measured, units, (entry,), seeds=(1,)))
+    column = built.columns.index("Nats minus others")
+    [value] = [row[column].value for row in built.rows if row[0] == "chains"]
+    gaps = [found["chains", unit] - found["others", unit] for unit in ("1", "3")]
+    assert value == pytest.approx(np.mean(gaps))
