@@ -4,10 +4,12 @@ transformers' model and with lm-evaluation-harness.
 Every side scores the same tokens with the same weights, and what it finds has to be the same to
 1e-3 nats before anything is timed. The loop reads a document's windows one by one and computes the
 loss of their logits, as transformers' own recipe for perplexity does. The harness scores last words
-of passages by its `hf` model, in batches of as many; without it (pip install lm-eval) its rows are
-left out with a sentence. A long document is read with and without a continuous cache of 4,096
-entries beside the window. Last, LoRA in the top six blocks is trained on cached states of those
-below, and reading through all blocks; and LoRA as large per block in all of them.
+of passages, and the two candidates for a pronoun, by its `hf` model, in batches of as many; without
+it (pip install lm-eval) its rows are left out with a sentence. Speeds are those of all tokens of
+the texts, whether one is read once or for each candidate. A long document is read with and without
+a continuous cache of 4,096 entries beside the window. Last, LoRA in the top six blocks is trained
+on cached states of those below, and reading through all blocks; and LoRA as large per block in all
+of them.
 
     python benchmarks/reading.py
 """
@@ -15,6 +17,7 @@ below, and reading through all blocks; and LoRA as large per block in all of the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,10 +33,12 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_document, read_windows
 from entity_transformers.encode.states import index_states, read_states, split_blocks
+from entity_transformers.harness.scoring import Pair, score_pairs
 from entity_transformers.models.pretrained import PretrainedLM
 from entity_transformers.models.pretrained_entities import PretrainedE, sum_window
 from entity_transformers.models.weights import SMOLLM2, find_tokenizer, find_weights
 from entity_transformers.tasks.cache import recall_targets
+from entity_transformers.tasks.choices import encode
 from entity_transformers.tasks.lambada import Passage, encode_passages, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -82,15 +87,30 @@ def make_passages(count: int) -> list[dict[str, Any]]:
     return [{"text": text, "target_start": text.rfind(" ") + 1} for text in texts]
 
 
-def ask_harness(model: Any, rows: Sequence[dict[str, Any]]) -> np.ndarray:
-    """Nats [N] of the last word of each passage."""
-    cuts = [(row["text"], row["target_start"] - 1) for row in rows]
-    requests = [SimpleNamespace(args=(text[:cut], text[cut:])) for text, cut in cuts]
+def make_questions(count: int, at_end: bool) -> list[tuple[str, str]]:
+    """As the pronoun tasks have them: each of two candidates is scored behind a text of 50 to 120
+    words, or takes the place of one of its words, and what follows is scored.
+    """
+    draw, found = np.random.default_rng(2), list[tuple[str, str]]()
+    for _ in range(count):
+        words = draw.choice(WORDS, draw.integers(50, 120)).tolist()
+        at = int(draw.integers(20, len(words) - 10))
+        for name in ("the young girl", "that old man"):
+            given = [*words, "refers to"] if at_end else [*words[:at], name]
+            found.append(
+                (" ".join(given), f" {name}" if at_end else " ".join(["", *words[at + 1 :]]))
+            )
+    return found
+
+
+def ask_harness(model: Any, texts: Sequence[tuple[str, str]]) -> np.ndarray:
+    """Nats [N] of what is scored after what is given."""
+    requests = [SimpleNamespace(args=text) for text in texts]
     return np.array([-nats for nats, _ in model.loglikelihood(requests, disable_tqdm=True)])
 
 
 def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: int) -> None:
-    """Last words of passages."""
+    """Last words of passages, and two candidates in the place of a pronoun."""
     if find_spec("lm_eval") is None:
         print("lm-evaluation-harness is left out: it is not installed (pip install lm-eval)")
         return
@@ -100,18 +120,32 @@ def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: i
     rows, tokenizer = make_passages(8 * BATCH), find_tokenizer(SMOLLM2)
     passages: list[Passage] = encode_passages(rows, tokenizer)
 
-    def ours() -> np.ndarray:
+    cuts = [(row["text"], row["target_start"] - 1) for row in rows]
+    words = [(text[:cut], text[cut:]) for text, cut in cuts]
+    answers, blanks = (make_questions(4 * BATCH, at_end) for at_end in (True, False))
+
+    def score_words() -> np.ndarray:
         scores = score_passages(model, passages, window=8192, batch=BATCH)
         return scores.target_nll.to_numpy()
 
-    def harness() -> np.ndarray:
-        return ask_harness(theirs, rows)
+    def score(asked: Sequence[Pair]) -> np.ndarray:
+        return np.array([-n for n, _ in score_pairs(model, asked, window=8192, batch=BATCH)])
 
-    np.testing.assert_allclose(ours(), harness(), rtol=0, atol=SAME)
-    sides: Sides = {"passages: ours": ours, "passages: lm-evaluation-harness": harness}
-    times = interleave(sides, rounds, warm_up=False)
-    tokens = sum(len(passage.tokens) for passage in passages)
-    report.speeds(times, dict.fromkeys(sides, tokens), [(*sides, 1.5)])  # type: ignore[arg-type]
+    asked = [encode(texts, tokenizer) for texts in (answers, blanks)]
+    counts = [sum(len(pair.inputs) + 1 for pair in pairs) for pairs in asked]
+    for name, ours, texts, tokens in (
+        ("passages", score_words, words, sum(len(passage.tokens) for passage in passages)),
+        ("candidates at the end", partial(score, asked[0]), answers, counts[0]),
+        ("candidates within", partial(score, asked[1]), blanks, counts[1]),
+    ):
+        sides: Sides = {
+            f"{name}: ours": ours,
+            f"{name}: lm-evaluation-harness": partial(ask_harness, theirs, texts),
+        }
+        found = [side() for side in sides.values()]
+        np.testing.assert_allclose(*found, rtol=1e-5, atol=SAME)  # of up to 250 nats in one sum
+        times = interleave(sides, rounds, warm_up=False)
+        report.speeds(times, dict.fromkeys(sides, tokens), [(*sides, 1.5)])  # type: ignore[arg-type]
 
 
 def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:

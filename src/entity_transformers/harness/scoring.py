@@ -14,6 +14,11 @@ from torch import Tensor
 from entity_transformers.encode.reader import batch_by_length
 from entity_transformers.models.base import Batch, LanguageModel
 
+SHARED = 0.75
+"""Of what neighbours read, the part that they must have in common to have it read once. With less,
+padding costs more than is saved.
+"""
+
 
 class Pair(NamedTuple):
     """Tokens that are ``given``, at least one, and those that are to follow, ``wanted``;
@@ -23,6 +28,15 @@ class Pair(NamedTuple):
     given: Sequence[int]
     wanted: Sequence[int]
     entities: Sequence[int] = ()
+
+    @property
+    def inputs(self) -> list[int]:
+        """What is read: all tokens but the last."""
+        return [*self.given, *self.wanted][:-1]
+
+
+Group = tuple[list[int], int]
+"""The indices of pairs, and with how many tokens all of them begin."""
 
 
 @torch.inference_mode()
@@ -34,7 +48,8 @@ def score_pairs(
 
     The last ``window`` inputs are read. With entities all that is given is first read window by
     window, which leaves its mentions in a memory; the last inputs are then read with it, and no
-    token of the continuation belongs to an entity. More wanted tokens than the window raise
+    token of the continuation belongs to an entity. What neighbours have in common, as the options
+    of a question do, a pretrained model reads once. More wanted tokens than the window raise
     ValueError.
     """
     longest = max((len(pair.wanted) for pair in pairs), default=0)
@@ -43,29 +58,98 @@ def score_pairs(
             f"a continuation of {longest} tokens, but the model reads at most {window} at once:"
             " leave the task out, or take a model with a longer window"
         )
-    lengths = np.array([min(len(p.given) + len(p.wanted) - 1, window) for p in pairs], np.int64)
+    lengths = np.array([min(len(pair.inputs), window) for pair in pairs], np.int64)
     scores: dict[int, tuple[float, bool]] = {}
+    if model.can("pretrained") and model.can("attend"):
+        groups = find_groups(pairs, window, batch)
+        groups.sort(key=lambda group: -lengths[group[0]].max())
+        for some in _batch_groups(groups, batch):
+            found = _score_groups(model, pairs, some)
+            scores |= dict(zip((row for rows, _ in some for row in rows), found, strict=True))
+    lengths[[*scores]] = 0
     for rows in batch_by_length(lengths, batch):
         found = _score_batch(model, [pairs[row] for row in rows], window)
         scores |= dict(zip(rows.tolist(), found, strict=True))
     return [scores[row] for row in range(len(pairs))]
 
 
+def find_groups(pairs: Sequence[Pair], window: int, most: int) -> list[Group]:
+    """Neighbours that begin alike, two to ``most``: their indices, and how many of the tokens
+    before the last given one they have in common. Nothing is longer than a window, or reads
+    entities.
+    """
+    groups: list[Group] = []
+    for row, pair in enumerate(pairs):
+        size = len(pair.inputs)
+        common = 0 if size > window or any(pair.entities) else len(pair.given) - 1
+        if groups and len(groups[-1][0]) < most:
+            rows, before = groups[-1]
+            both = zip(pairs[rows[0]].given[:before], pair.given[:common], strict=False)
+            joint = next((n for n, (a, b) in enumerate(both) if a != b), min(before, common))
+            longest = max(size, *(len(pairs[other].inputs) for other in rows))
+            if joint and joint >= SHARED * longest:
+                groups[-1] = ([*rows, row], joint)
+                continue
+        groups.append(([row], common))
+    return [(rows, common) for rows, common in groups if len(rows) > 1]
+
+
+def _batch_groups(groups: Sequence[Group], batch: int) -> Iterator[list[Group]]:
+    """Groups of at most ``batch`` pairs together."""
+    some: list[Group] = []
+    for group in groups:
+        if some and sum(len(rows) for rows, _ in [*some, group]) > batch:
+            yield some
+            some = []
+        some.append(group)
+    if some:
+        yield some
+
+
+def _score_groups(
+    model: Any, pairs: Sequence[Pair], groups: Sequence[Group]
+) -> list[tuple[float, bool]]:
+    """The scores of the pairs of each group, whose beginnings are read once."""
+    begins = [pairs[rows[0]].given[:common] for rows, common in groups]
+    asked = [(g, pairs[row]) for g, (rows, _) in enumerate(groups) for row in rows]
+    rests = [pair.inputs[groups[g][1] :] for g, pair in asked]
+    hidden = model.encode_branches(
+        _pad(begins, model.device),
+        torch.tensor([common for _, common in groups], device=model.device),
+        _pad(rests, model.device),
+        torch.tensor([g for g, _ in asked], device=model.device),
+    )
+    return _score_wanted(model, hidden, rests, [pair for _, pair in asked])
+
+
 def _score_batch(
     model: LanguageModel, pairs: Sequence[Pair], window: int
-) -> Iterator[tuple[float, bool]]:
-    inputs = [[*pair.given, *pair.wanted][:-1][-window:] for pair in pairs]
+) -> list[tuple[float, bool]]:
+    inputs = [pair.inputs[-window:] for pair in pairs]
     labels, state = None, model.start(len(pairs))
     if any(any(pair.entities) for pair in pairs):
         state = _remember(model, pairs, window)
         known = [[*pair.entities, *(0 for _ in pair.wanted)][:-1][-window:] for pair in pairs]
         labels = _pad(known, model.device)
     hidden, _ = model.encode(Batch(_pad(inputs, model.device), labels), state)
-    for states, own, pair in zip(hidden, inputs, pairs, strict=True):
-        last = states[None, len(own) - len(pair.wanted) : len(own)]
-        targets = torch.tensor([list(pair.wanted)], device=model.device)
-        likeliest = bool((model.guess(last) == targets).all())
-        yield -float(model.nats(last, targets).double().sum()), likeliest
+    return _score_wanted(model, hidden, inputs, pairs)
+
+
+def _score_wanted(
+    model: LanguageModel, hidden: Tensor, inputs: Sequence[Sequence[int]], pairs: Sequence[Pair]
+) -> list[tuple[float, bool]]:
+    """The score of each pair, from the states of its inputs."""
+    counts = [len(pair.wanted) for pair in pairs]
+    last = [
+        states[len(own) - count : len(own)]
+        for states, own, count in zip(hidden, inputs, counts, strict=True)
+    ]
+    states = torch.cat(last)[None]
+    targets = torch.tensor([[token for pair in pairs for token in pair.wanted]])
+    targets = targets.to(model.device)
+    nats = model.nats(states, targets)[0].double().split(counts)
+    right = (model.guess(states) == targets)[0].split(counts)
+    return [(-float(a.sum()), bool(b.all())) for a, b in zip(nats, right, strict=True)]
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:

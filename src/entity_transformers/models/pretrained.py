@@ -62,6 +62,26 @@ class PretrainedLM(TakenOver, Wrapped):
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read_states(batch), state
 
+    def encode_branches(self, begins: Tensor, lengths: Tensor, rests: Tensor, of: Tensor) -> Tensor:
+        """Final hidden states [N, R, W] of texts that begin alike, whose beginnings are read once.
+
+        begins   int64 [G, P]: beginnings, padded on the right
+        lengths  int64 [G]: tokens of each
+        rests    int64 [N, R]: what follows one of them, padded on the right
+        of       int64 [N]: which
+        """
+        held = torch.arange(begins.shape[1], device=begins.device) < lengths[:, None]
+        read = self.module.base_model(input_ids=begins, attention_mask=held.long(), use_cache=True)
+        cache = read.past_key_values
+        cache.batch_select_indices(of)
+        inputs = {
+            "input_ids": rests,
+            "attention_mask": torch.cat([held[of], torch.ones_like(rests, dtype=torch.bool)], 1),
+            "position_ids": lengths[of, None] + torch.arange(rests.shape[1], device=rests.device),
+        }
+        states = self.module.base_model(**inputs, past_key_values=cache, use_cache=True)
+        return states.last_hidden_state.float()
+
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
         named = self.module.base_model.named_modules()
         return {"self": [one for name, one in named if name.endswith((".self_attn", ".attn"))]}
