@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from entity_transformers.step import Run
 from entity_transformers.steps import told_passages as step
 from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import read_values
-from entity_transformers.tasks.telling import tell_passages
+from entity_transformers.tasks.telling import score_told, tell_passages
 
 TEXTS = [
     "Fred Rollins met Ann Lee in Boston. Then he gave her the keys, and she thanked Fred",
@@ -43,6 +44,11 @@ def test_only_what_precedes_the_last_word_is_told() -> None:
     for own, others in zip(*names, strict=True):
         assert len(own) == len(others) > 0
         assert all(a != b for a, b in zip(own, others, strict=True))
+
+
+def test_where_nothing_is_to_be_told_nothing_is_scored() -> None:
+    rows = list(score_told(SimpleNamespace(seed=1), PASSAGES[1:2]))  # type: ignore[arg-type]
+    assert [(row["measure"], row["value"], row["count"]) for row in rows] == [("told", 0, 1)]
 
 
 def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
