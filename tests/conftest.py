@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# Two workers share two cores. Whatever a study asks for, no step takes the other one's: threads that
-# wait for each other made some tests ten times slower.
+# Two workers share two cores. Whatever a study asks for, no step takes the other one's: threads
+# that wait for each other made some tests ten times slower.
 os.environ["OMP_NUM_THREADS"] = os.environ["OMP_THREAD_LIMIT"] = "1"
 ROOT = Path(__file__).resolve().parents[1]
 patient = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
