@@ -181,6 +181,7 @@ def real_texts(shared_data: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FUZZED)
 @settings(max_examples=300)
 @given(data=st.data())
@@ -190,6 +191,7 @@ def test_mutated_real_rows_raise_nothing_but_the_projects_error(kind, real_texts
     check(FUZZED[kind](text, ledger), ledger)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(edits(), st.sampled_from([".v4_gold_conll", ".v4_gold_conll.gz", ".jsonl", ".parquet"]))
 def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, kind):

@@ -17,6 +17,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -> None:
     documents = list(read(shared_data / "litbank", Ledger()))
     with (shared_data / "litbank" / "counts.tsv").open(encoding="utf-8") as file:

@@ -159,6 +159,7 @@ def gum(shared_data: Path) -> tuple[list[Document], Ledger]:
     return list(read(shared_data / "gum", ledger)), ledger
 
 
+@pytest.mark.slow
 def test_every_count_of_every_document_is_the_published_one(shared_data, gum):
     documents, ledger = gum
     with (shared_data / "gum" / "counts.tsv").open(encoding="utf-8") as file:
@@ -194,6 +195,7 @@ def test_spaces_rebuild_the_published_text_of_every_sentence(shared_data, gum):
     assert sentences == 14597
 
 
+@pytest.mark.slow
 def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
     """Of all 281 documents, the blanked ones included; names have a proper noun as their head."""
     every: Counter[str] = Counter()

@@ -16,6 +16,8 @@ from entity_transformers.corpus.statistics import describe
 from entity_transformers.steps.corpus import _count as count
 from entity_transformers.study.params import load
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def data(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

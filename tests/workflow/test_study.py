@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,11 @@ from checkout import (
     snakemake,
 )
 
-SLOW = partial(pytest.param, marks=pytest.mark.slow)
-pytestmark = [pytest.mark.usefixtures("forked_commands"), pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("forked_commands"),
+    pytest.mark.timeout(1800),
+]
 NOTHING = "Nothing to be done"
 CURRENT = "Data and pipelines are up to date."
 TAGGER = ("hidden: 8", "hidden: 9")
@@ -91,9 +93,9 @@ ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_re
 
 @pytest.mark.parametrize(("old", "new", "tiny", "other"), [
     (*TAGGER, {"score_ner", "make_report"}, set()),
-    SLOW("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
-    SLOW("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
-    SLOW("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
+    ("samples: 100", "samples: 200", {"make_report"}, {"make_report"}),
+    ("steps: 6", "steps: 7", ALL, {"train_lm", "score_perplexity", "make_report"}),
+    ("seeds: [1]", "seeds: [1, 2]", ALL, {"train_lm", "score_perplexity", "make_report"}),
 ])  # fmt: skip
 def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other):
     """In the study, and in the one that is based on it and starts from its weights."""
@@ -108,7 +110,6 @@ def test_a_changed_value_re_runs_what_depends_on_it(home, old, new, tiny, other)
     assert read_records(home) == before  # a dry run hides nothing for good
 
 
-@pytest.mark.slow
 def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
     ner = "src/entity_transformers/steps/ner.py"
     change(home, "import logging", "# a comment\nimport logging", ner)
@@ -118,7 +119,6 @@ def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
     assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
-@pytest.mark.slow
 def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
     """A tagger's value re-runs the tagger; earlier results come back, whatever the files' times."""
     before, numbers = read_records(home), ask(home, "metrics", "show")
@@ -142,7 +142,6 @@ def test_dvc_runs_compares_and_goes_back(home: Path) -> None:
         assert NOTHING in snakemake(home, "--dry-run", study=study)
 
 
-@pytest.mark.slow
 def test_a_stage_that_fails_below_a_folder_with_braces_says_why(finished, tmp_path):
     """DVC formats the folder's name; its line and the study's are both there."""
     home = Path(shutil.copytree(finished, tmp_path / "br{a}ce", symlinks=True))
@@ -152,7 +151,6 @@ def test_a_stage_that_fails_below_a_folder_with_braces_says_why(finished, tmp_pa
     assert "failed to reproduce 'corpus@tiny': failed to run: snakemake" in told
 
 
-@pytest.mark.slow
 def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> None:
     before = read_records(home)
     run("dvc", "exp", "run", "-S", "studies/tiny.yaml:ner.epochs=2", "report@tiny", folder=home)
@@ -169,7 +167,6 @@ def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> No
     assert len(ask(home, "exp", "show")[1]["experiments"]) == 2
 
 
-@pytest.mark.slow
 def test_a_pulled_clone_runs_nothing_again_but_what_changes(finished: Path, tmp_path: Path) -> None:
     """Also where git writes files with Windows' ends of lines elsewhere."""
     clone, remote = tmp_path / "clone", str(tmp_path / "remote")
@@ -241,7 +238,6 @@ def test_make_knows_the_studies(home: Path) -> None:
     assert targets >= {"sample", "study", "report", "test", "check", "commands", "clean"}
 
 
-@pytest.mark.slow
 def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
     """In one process, where a command may leave nothing behind that changes the next's bytes."""
 
@@ -265,7 +261,6 @@ def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
     assert NOTHING in snakemake(home, "--dry-run", study="next")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("file", [WEIGHTS, "data/tiny/text/corpus/test.safetensors"])
 def test_a_damaged_file_is_named_and_made_again(home: Path, file: str) -> None:
     path, whole = home / file, (home / file).read_bytes()
@@ -289,7 +284,6 @@ def test_a_damaged_record_is_made_again(home: Path) -> None:
     assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
-@pytest.mark.slow
 def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
     """Nor where its old values come back: its files are gone."""
     change(home, *TAGGER)
@@ -325,7 +319,6 @@ def start(folder: Path, *command: str) -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
     """Another Snakemake is told to wait; after a kill the stale lock names its cure."""
@@ -348,7 +341,6 @@ def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
     assert NOTHING in snakemake(home, "--dry-run", *TRAINED)
 
 
-@pytest.mark.slow
 def test_a_study_ends_with_its_make(home: Path) -> None:
     """Even if that alone is killed."""
     let_make_run(home)
