@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from conll_files import write
 from refused import refused
 
