@@ -9,6 +9,7 @@ from tiny import lively_model, tiny_llama
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.encode.document import DocumentReader
+from entity_transformers.harness import scoring
 from entity_transformers.harness.__main__ import main
 from entity_transformers.harness.scoring import Pair, find_groups, score_pairs, score_text
 from entity_transformers.models.base import Batch, LanguageModel
@@ -36,8 +37,11 @@ def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, m
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(reads: bool) -> None:
+def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(
+    reads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The memory is the document reader's; then one forward pass per token of the continuation."""
+    monkeypatch.setattr(scoring, "GUESSED", 5)  # as if the words were many
     model = lively_model("gpt2e", window=WINDOW)
     shapes = [(40, 3), (25, 3), (24, 3), (31, 3), (4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (6, 4)]
     pairs = [make_pair(*shape, seed=sum(shape), reads=reads) for shape in shapes]
