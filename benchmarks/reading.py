@@ -2,14 +2,14 @@
 transformers' model and with lm-evaluation-harness.
 
 Every side scores the same tokens with the same weights, and what it finds has to be the same to
-1e-3 nats before anything is timed. The loop reads a document's windows one by one and computes the
-loss of their logits, as transformers' own recipe for perplexity does. The harness scores last words
-of passages, and the two candidates for a pronoun, by its `hf` model, in batches of as many; without
-it (pip install lm-eval) its rows are left out with a sentence. Speeds are those of all tokens of
-the texts, whether one is read once or for each candidate. A long document is read with and without
-a continuous cache of 4,096 entries beside the window. Last, LoRA in the top six blocks is trained
-on cached states of those below, and reading through all blocks; and LoRA as large per block in all
-of them.
+1e-3 nats (1e-5 of a long sum) before anything is timed. The loop reads a document's windows one by
+one and computes the loss of their logits, as transformers' own recipe for perplexity does. The
+harness scores last words of passages, and the two candidates for a pronoun, by its `hf` model, in
+batches of as many; without it (pip install lm-eval) its rows are left out with a sentence. Speeds
+are those of all tokens of the texts, whether one is read once or for each candidate. A long
+document is read with and without a continuous cache of 4,096 entries beside the window. Last, LoRA
+in the top six blocks is trained on cached states of those below, and reading through all blocks;
+and LoRA as large per block in all of them.
 
     python benchmarks/reading.py
 """

@@ -38,7 +38,7 @@ def make_example(text: str, name: str = "a", **groups: str) -> Example:
     return Example(name, "test", (text.format("she"),), 1, ("Fred", "Ann"), blank, groups)
 
 
-def test_chains_are_toldbefore_the_pronoun_and_nowhere_else() -> None:
+def test_chains_are_told_before_the_pronoun_and_nowhere_else() -> None:
     example = make_example(PLAIN)
     chains = tell(example)
     assert chains is not None

@@ -15,8 +15,8 @@ from entity_transformers.encode.reader import batch_by_length
 from entity_transformers.models.base import Batch, LanguageModel
 
 SHARED = 0.75
-"""Of what neighbours read, the part that they must have in common to have it read once. With less,
-padding costs more than is saved.
+"""Of what neighbours read, the part that they must have in common to have it read once. With less
+it was no faster.
 """
 
 GUESSED = 512

@@ -43,11 +43,11 @@ def tables() -> tuple[Any, ...]:
 @step(
     "told_passages",
     "LAMBADA's last words where the text tells its chains, or those of others",
-    also=("perplexity", "lambada"),
+    also=("perplexity",),
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs={"causal"},
     libraries=("pandas",),
-    title="Last words of passages",
+    title="Last words with the chains told",
     tables=tables,
 )
 def told_passages(run: Run) -> Rows:
