@@ -88,7 +88,10 @@ def read_units(results: Results, step: str) -> pd.DataFrame:
         {"part": str}
     )
     sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
-    return sums.unstack("unit", sort=False).groupby(level=["part", *KEPT], sort=False).mean()
+    # Column by column: in a whole frame pandas 3.1 mixes up the units' names, if another step has
+    # units of its own.
+    wide = pd.concat({name: sums[name].unstack("unit", sort=False) for name in sums}, axis=1)
+    return wide.groupby(level=["part", *KEPT], sort=False).mean()
 
 
 def read_nats(results: Results, step: str) -> pd.DataFrame:
