@@ -144,4 +144,4 @@ def test_a_corpus_has_one_second_test() -> None:
     """Nothing is read of the other data set where the corpus has the split itself."""
     own = [document("a b c", "own"), document("a b c", "gentle", split="test2")]
     with pytest.raises(CorpusError, match=r"corpus\.second_test: litbank .* has one, .* gentle"):
-        list(prepare._add_second_test(own, {"litbank": {"root": "nowhere"}}))
+        list(prepare._add_second_test(own, "litbank", ()))

@@ -59,7 +59,9 @@ def test_another_data_set_is_the_second_test(
     sections = params.corpus.model_copy(update={"sample_words": 3000, "second_test": "litbank"})
     params = params.model_copy(update={"corpus": sections})
     listed = prepare.list_corpus(params.corpus, tmp_path / "cache")
-    statistics, _ = prepare.write_documents(params, listed, tmp_path)
+    statistics, left_out = prepare.write_documents(params, listed, tmp_path)
+    assert left_out["second_test"]["documents_read"] == 100
+    assert not left_out["second_test"]["bad"]
     found = list(Documents(tmp_path / "test2.jsonl"))
     alone = read_corpus("litbank", find("litbank", tmp_path))
     assert [one.mentions for one in found] == [drop_singletons(one).mentions for one in alone]

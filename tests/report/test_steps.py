@@ -42,6 +42,8 @@ def test_the_corpus_table_has_what_some_split_has() -> None:
     table = corpus.build_corpus(make_results(rows, None, ()))
     assert {row[0]: row[1].value for row in table.rows} == {"Sentences": 2, "Words": 7}
     assert table.note == ""
+    other = corpus.build_corpus(make_results(rows, None, (), second_test="litbank"))
+    assert other.note.strip() == "Split test2 is another data set, litbank."
 
 
 def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entries) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 from entity_transformers.artifacts import write_text
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import extract, find_files, find_root, is_archive, unpacked
-from entity_transformers.corpus.readers import read_corpus, registry
+from entity_transformers.corpus.ledger import Policy
+from entity_transformers.corpus.readers import Corpus, read_corpus, registry
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, Source
 from entity_transformers.corpus.tasks import registry as tasks
 from entity_transformers.provenance import digest, file_digest
@@ -246,12 +247,17 @@ def list_tasks(section: Any, cache: Path) -> dict[str, Manifest]:
     return {name: locate(name, path and path / one, cache) for name, one in folders.items()}
 
 
+def open_evaluated(name: str, files: Manifest, *, bad_documents: Policy) -> Corpus:
+    """A data set that a study is evaluated on, by its name, from the files that were located."""
+    formats = {data.name: name for name, reader in registry().items() for data in reader.data}
+    return read_corpus(formats[name], Path(files["root"]), bad_documents=bad_documents)
+
+
 def read_evaluated(listed: Mapping[str, Manifest]) -> dict[str, list[Document]]:
     """The documents of evaluation sets, by name; bad ones can't be evaluated on either."""
-    formats = {data.name: name for name, reader in registry().items() for data in reader.data}
     found = {}
     for name, files in listed.items():
-        corpus = read_corpus(formats[name], Path(files["root"]), bad_documents="skip")
+        corpus = open_evaluated(name, files, bad_documents="skip")
         found[name] = list(corpus)
         if bad := corpus.ledger.bad:
             first = next(iter(bad.values()))

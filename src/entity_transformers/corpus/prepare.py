@@ -27,6 +27,7 @@ from entity_transformers.corpus.document import (
 from entity_transformers.corpus.download import (
     Manifest,
     locate,
+    open_evaluated,
     read_evaluated,
     user_path,
     write_sample,
@@ -63,13 +64,14 @@ def write_documents(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Every split's documents as JSON lines, their statistics, and what was left out and why."""
     section, root = params.corpus, Path(listed["root"])
-    corpus = read_corpus(
-        section.format, root, exclude=section.exclude, bad_documents=section.bad_documents
-    )
+    how = {"exclude": section.exclude, "bad_documents": section.bad_documents}
+    corpus = read_corpus(section.format, root, **how)
     overlap = Overlap(read_evaluated(listed.get("evaluated", {})))
     documents = join_parts(corpus) if section.unit == "book" else iter(corpus)
     if section.second_test:
-        documents = _add_second_test(documents, listed["second_test"])
+        name, files = section.second_test, listed["second_test"][section.second_test]
+        second = open_evaluated(name, files, bad_documents=section.bad_documents)
+        documents = _add_second_test(documents, name, second)
     if not section.singletons:
         documents = map(drop_singletons, documents)
     documents = leave_out(documents, overlap)
@@ -82,6 +84,8 @@ def write_documents(
         _check_splits(params, root, statistics["splits"])
         overlap.check()
     left_out = corpus.ledger.as_dict()
+    if section.second_test:
+        left_out["second_test"] = second.ledger.as_dict()
     if section.evaluated:
         left_out["overlap"] = overlap.summary()
     log.info("%s", format_table({**statistics, "left_out": left_out}))
@@ -99,19 +103,21 @@ def _written(
         yield document
 
 
-def _add_second_test(documents: Iterable[Document], listed: Manifest) -> Iterator[Document]:
-    """The documents, then all those of another data set as split test2. CorpusError where a
-    document has this split already.
+def _add_second_test(
+    documents: Iterable[Document], name: str, second: Iterable[Document]
+) -> Iterator[Document]:
+    """The documents, then all of the data set ``name`` as split test2. CorpusError where a document
+    has this split already.
     """
     for document in documents:
         if document.split == "test2":
             raise CorpusError(
-                f"corpus.second_test: {', '.join(listed)} is to be split test2, but the corpus has"
-                f" one, with document {document.name}: leave second_test out"
+                f"corpus.second_test: {name} is to be split test2, but the corpus has one, with"
+                f" document {document.name}: leave second_test out"
             )
         yield document
-    for found in read_evaluated(listed).values():
-        yield from (replace(document, split="test2") for document in found)
+    for document in second:
+        yield replace(document, split="test2")
 
 
 def _check_splits(params: Any, root: Path, found: Collection[str]) -> None:

@@ -122,3 +122,5 @@ def _left_out(left_out: Mapping[str, Any]) -> Iterator[str]:
     for kind, number in left_out.get("counts", {}).items():
         if number:
             yield f"{kind.replace('_', ' ')}: {number:,}"
+    if second := left_out.get("second_test"):
+        yield from (f"second test, {line}" for line in _left_out(second))

@@ -134,6 +134,8 @@ def build_corpus(results: Results) -> Table:
             ours = (Number(value, digits, percent=percent) for value in known)
             rows.append((label, *ours, *of_paper))
     notes = [NOTES[label] for label in NOTES if label in [row[0] for row in rows]]
+    if results.second_test:
+        notes.append(f"Split test2 is another data set, {results.second_test}.")
     return Table(
         name="corpus",
         title="Corpus statistics (section 4.2)",

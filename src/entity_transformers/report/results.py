@@ -39,6 +39,7 @@ class Results:
     recall    section recall.models: the rows of synthetic recall, as params.yaml has them
     groups    section similarity.groups: the tags of each part of speech
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
+    second_test  another data set, of which split test2 is made (corpus.second_test)
     passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
     paper     do the paper's numbers stand beside ours?
     own_seeds  those of each model, where not all have the same
@@ -55,6 +56,7 @@ class Results:
     recall: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nesting: str = "outermost"
+    second_test: str | None = None
     passages: str = "original"
     pictures: Pictures = field(default_factory=Pictures)
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -224,6 +226,7 @@ def read_results(params: Params, folder: Path) -> Results:
         recall={name: {**kinds.get(one["kind"], {}), **one} for name, one in recall.items()},
         groups=params.similarity.groups if "similarity" in steps else {},
         nesting=params.corpus.nested_mentions,
+        second_test=params.corpus.second_test,
         passages=params.lambada.text if "passages" in steps else "original",
         pictures=parse_pictures(
             read("pictures.json", read_json, {}), str(folder / "pictures.json")
