@@ -1,5 +1,6 @@
-"""One long document, read window by window with a memory of its entities: losses, hidden states,
-the entities' vectors, and a text that goes on. The windows are those of `reader.read_windows`.
+"""Reads one long document window by window, with a memory of its entities, and yields its losses,
+hidden states and entity vectors; also continues a text. The windows are those of
+`reader.read_windows`.
 
 Dimensions: N tokens of the document, its first one ``<|endoftext|>``; W width; E entities.
 """
@@ -52,12 +53,12 @@ ENCODES = "encodes"
 
 @dataclass(frozen=True, repr=False)
 class ReadDocument:
-    """What a reading gave.
+    """The result of reading a document.
 
     source   the document's tokens and entities
-    losses   float32 [N]: nats of each token, given those before it; 0 at the first
+    losses   float32 [N]: nats of each token, given those before it; 0 for the first token
     hidden   [N, W]: final hidden states
-    memory   what the model has kept at the end: GPT2E's `EntityMemory` of one document
+    memory   the model's memory after the last token: for GPT2E the `EntityMemory` of one document
     """
 
     source: Source
@@ -75,22 +76,25 @@ class ReadDocument:
 
     @property
     def perplexity(self) -> float:
-        """That of its tokens."""
+        """Perplexity per token."""
         return math.exp(self.loss)
 
     @property
     def entity_states(self) -> Tensor:
-        """The entities' vectors [E, W], that of entity e in row e - 1; ones: none was written."""
+        """The entities' vectors [E, W], with entity e in row e - 1; a row of ones means that
+        nothing was written for that entity.
+        """
         return self.memory.states[0, 1:]
 
 
 class DocumentReader:
-    """A model and its tokenizer.
+    """A model and its tokenizer, for reading documents of any length.
 
-    ``window`` tokens are read at once, by default as many as the model can, and the memory is
-    written each ``stride`` tokens (by default ``window``, as in training): the model of a short
-    text sees its memory only with a smaller one. With ``running_text`` a text is encoded as a
-    whole, as for models that others have trained, else word by word, as in the studies' training.
+    The model reads ``window`` tokens at a time (by default as many as it can), and its memory is
+    updated every ``stride`` tokens (by default ``window``, as in training). In a text shorter than
+    the window the memory is never used, so choose a smaller window for short texts. With
+    ``running_text`` a text is encoded as a whole, as pretrained models expect; otherwise it is
+    encoded word by word, as in the training of the studies' own models.
     """
 
     def __init__(
@@ -129,12 +133,15 @@ class DocumentReader:
         running_text: bool | None = None,
         **how: Any,
     ) -> DocumentReader:
-        """The reader of a causal model by its name: ``pip:PACKAGE==VERSION``, ``hub:NAME@COMMIT``,
-        a GGUF file, or a folder with a model of transformers or of this package, also a study's.
+        """A reader for a causal model, which is given as ``pip:PACKAGE==VERSION``,
+        ``hub:NAME@COMMIT``, a GGUF file, or a folder that holds a model of transformers or of this
+        package, including those that a study has trained.
 
-        ``tokenizer``: a tokenizer.json, by default the folder's, or the study's that it lies in.
-        ``running_text``: left out, by what is known of the tokenizer; ``how``: as of the class.
-        What is not there raises FileNotFoundError, what cannot be downloaded DownloadError.
+        ``tokenizer`` is the path of a tokenizer.json; by default it is taken from the model's
+        folder, or from the corpus of the study that trained the model. ``running_text`` is inferred
+        from the tokenizer unless it is given. The remaining keywords are those of the class.
+        Raises FileNotFoundError if the model or tokenizer does not exist, and DownloadError if it
+        cannot be downloaded.
         """
         folder = find_weights(str(name))
         assert folder is not None
@@ -154,9 +161,10 @@ class DocumentReader:
         return cls(model, read_tokenizer(path), running_text=whole, **how)
 
     def encode(self, text: str | Document, resolver: str | Resolver | None = None) -> Source:
-        """The tokens of a text and whose they are: by its marks (``[1 Anna] met [2 Bob].``), whose
-        numbers are kept; by a document's mentions, or by a ``resolver`` (its name), numbered by
-        first appearance. Anything that can't be read raises ValueError.
+        """Encode a text as tokens, each with the entity that it refers to. Entities come from marks
+        in the text (``[1 Anna] met [2 Bob].``), whose numbers are kept, from a document's mentions,
+        or from a ``resolver`` (an object or its name); the latter two are numbered in order of
+        first appearance. Raises ValueError if the text cannot be read.
         """
         if not isinstance(text, str | Document):
             raise ValueError(f"{type(text).__name__}: expected a text, or a Document")
@@ -190,7 +198,9 @@ class DocumentReader:
         return Source(tokens, entities, words, document)
 
     def encode_tokens(self, tokens: Sequence[int], entity_ids: Sequence[int] = ()) -> Source:
-        """The same of tokens, the first of which is not predicted, and the entity of each."""
+        """Like `encode`, for a text that is given as token ids and the entity of each token (0: no
+        entity). The first token is not predicted.
+        """
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
         self._check_tokens(tokens)
         join_sources([(tokens, ids)])  # which looks at them
@@ -211,10 +221,11 @@ class DocumentReader:
         entities: bool = True,
         memory: Any = None,
     ) -> ReadDocument:
-        """Read a document to its end. Without ``entities`` it is read as any language model reads.
-        ``memory``: go on with that of an earlier reading, where the same numbers are the same
-        entities: those of marks and of a `Source`. A resolver's and a document's begin anew with
-        each text: ValueError.
+        """Read a document to its end. With ``entities=False`` it is read as by any language model.
+
+        ``memory`` continues from an earlier reading, in which equal numbers have to mean the same
+        entities. This is only so for marks and for a `Source`; the numbers that a resolver or a
+        document's mentions give start anew with each text, which raises ValueError.
         """
         if memory is not None:
             _check_numbers(text, resolver)
@@ -235,10 +246,12 @@ class DocumentReader:
         entities: bool = True,
         **how: Any,
     ) -> Source:
-        """The document with tokens that transformers' ``generate`` adds (``how`` are its keywords),
-        in the windows of `read`: when one is full, its mentions are written, and the next begins.
+        """Continue a document by ``max_new_tokens`` tokens with transformers' ``generate``, which
+        takes the remaining keywords. The windows are those of `read`: when one is full, its
+        mentions are written to the memory, and the next window begins.
 
-        ``new_entities``: the entity of each new token, as in `GPT2EForCausalLM.generate`.
+        ``new_entities`` says which entity each new token refers to, as in
+        `GPT2EForCausalLM.generate`.
         """
         if not hasattr(self.model.module, "generate"):
             raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
@@ -294,20 +307,20 @@ class DocumentReader:
         return Source(found, ids[0].cpu().numpy(), np.arange(-1, len(found) - 1))
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """The text of tokens."""
+        """The text of these tokens, without special tokens."""
         if self.tokenizer is None:
             raise ValueError("no tokenizer to write tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
 
 
 class WrappedWithEntities(Remembering, Wrapped):
-    """One with entity attention."""
+    """A model of transformers to which entity attention was added."""
 
     kind = KINDS["gpt2e"]
 
 
 def wrap(model: Any) -> LanguageModel:
-    """A model of transformers as the steps see one; a `LanguageModel` is returned as it is."""
+    """Wrap a model of transformers as a `LanguageModel`, which is returned unchanged."""
     if isinstance(model, LanguageModel):
         return model
     if isinstance(model, GPT2PointerForCausalLM):

@@ -1,9 +1,10 @@
-"""A cache of keys and values for any decoder of transformers that holds a window and, of what has
-left it, what a policy keeps: names, say (`tasks.policies`).
+"""A cache of keys and values, for any decoder of transformers, that holds a window of the latest
+tokens and, of earlier ones, only those that a policy keeps, such as names (`tasks.policies`).
 
-Kept tokens keep their positions and the keys and values that they had, in every block, so that with
-everything kept the model is that of the whole text. The peers without labels are StreamingLLM (Xiao
-et al., 2023), which keeps the first and the latest tokens, and those of `AttendedCache`.
+Kept tokens retain their positions, keys and values in every block, so that a cache that keeps
+everything gives the same states as reading the whole text. Comparable methods without labels are
+StreamingLLM (Xiao et al., 2023), which keeps the first and the latest tokens, and the two of
+`AttendedCache`.
 """
 
 from collections.abc import Callable
@@ -16,14 +17,14 @@ from torch.nn import functional
 from transformers.cache_utils import Cache, DynamicLayer
 
 Keep = Callable[[np.ndarray], np.ndarray]
-"""Of the tokens [n] that have left the window, the places of those that are kept, in order."""
+"""Given the tokens [n] that have left the window, the positions of those to keep, in order."""
 
 
 class KeptLayer(DynamicLayer):
-    """The keys and values of one block, of which some have been dropped."""
+    """The keys and values of one block, some of which may have been dropped."""
 
     seen = 0
-    """Tokens that have been read, dropped ones included."""
+    """The number of tokens read, including dropped ones."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> Any:
         self.seen += key_states.shape[-2]
@@ -47,23 +48,25 @@ class KeptLayer(DynamicLayer):
 
 
 class EntityCache(Cache):
-    """The keys and values of the latest ``window`` tokens, of the first ``sinks``, without which a
-    model that has learnt to rest its attention on them fails, and of what ``keep`` chooses.
+    """The keys and values of the latest ``window`` tokens, of the tokens that ``keep`` chooses, and
+    of the first ``sinks`` tokens, without which models fail that have learnt to rest their
+    attention on them.
 
-    ``read`` takes a long text in pieces. For ``generate``, give it as ``past_key_values`` and as a
-    stopping criterion: it then drops what leaves the window every ``every`` tokens. It holds one
-    text: a batch of several raises ValueError. What has been dropped does not come back.
+    ``read`` reads a long text in pieces. To use it with ``generate``, pass it both as
+    ``past_key_values`` and as a stopping criterion: every ``every`` tokens it drops what has left
+    the window and is not kept. Dropped tokens do not come back. A cache holds a single text; a
+    batch of several raises ValueError.
     """
 
     def __init__(self, keep: Keep, *, window: int, sinks: int = 4, every: int = 64) -> None:
         super().__init__(layer_class_to_replicate=KeptLayer)
         self.keep, self.window, self.sinks, self.every = keep, window, sinks, every
         self.places = np.zeros(0, np.int64)
-        """The places of the tokens that are held, as of the last drop."""
+        """The positions of the tokens that were held after the last drop."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all keys and values that are held."""
+        """The size in bytes of all keys and values that are held."""
         held = [layer for layer in self._kept if layer.is_initialized]
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in held)
 
@@ -72,7 +75,7 @@ class EntityCache(Cache):
         return list(self.layers)
 
     def drop(self, tokens: np.ndarray) -> None:
-        """Drop what has left the window and is not kept. ``tokens`` [n]: all that was read."""
+        """Drop what has left the window and is not kept. ``tokens`` [n] are all tokens read."""
         seen = self.get_seq_length()
         held = np.append(self.places, np.arange(self.places.max(initial=-1) + 1, seen))
         start = max(0, seen - self.window)
@@ -84,9 +87,9 @@ class EntityCache(Cache):
 
     @torch.inference_mode()
     def read(self, model: Any, tokens: np.ndarray) -> Tensor:
-        """The final hidden states [n, W] of tokens int [n] that follow what was read: ``every`` at
-        a time, after each of which what has left the window is dropped. The cache has to have read
-        nothing before, or through this.
+        """The final hidden states [n, W] of tokens int [n]. They are read ``every`` at a time, and
+        after each piece what has left the window is dropped. The cache must be empty, or filled by
+        this method alone.
         """
         ids = torch.from_numpy(tokens.astype(np.int64))[None].to(model.device)
         states = []
@@ -97,11 +100,11 @@ class EntityCache(Cache):
         return torch.cat(states)
 
     def read_piece(self, model: Any, piece: Tensor, **how: Any) -> Any:
-        """What the model makes of tokens int64 [1, T], all of which are held then."""
+        """The model's output for tokens int64 [1, T], which are all added to the cache."""
         return model.base_model(input_ids=piece, past_key_values=self, use_cache=True, **how)
 
     def __call__(self, input_ids: Tensor, scores: Any = None, **_: Any) -> Tensor:
-        """As a stopping criterion of ``generate``, which it never stops: drops what is due."""
+        """The stopping criterion for ``generate``: it never stops, but drops what is due."""
         if len(input_ids) > 1:
             raise ValueError(f"EntityCache holds one text, {len(input_ids)} were given")
         if self.get_seq_length() - self.places.max(initial=-1) > self.every:
@@ -110,15 +113,15 @@ class EntityCache(Cache):
 
 
 class AttendedCache(EntityCache):
-    """What has left the window is kept by the attention that it got: ``budget`` tokens in each
-    block, for each head of keys its own.
+    """Keeps, of what has left the window, the ``budget`` tokens that received most attention, in
+    each block and for each head of keys separately.
 
-    Attention is added up since a token was read (H2O, Zhang et al., 2023), or it is that of the
-    latest ``queries`` tokens, as a mean over ``pool`` neighbours among what is held (SnapKV, Li et
-    al., 2024); over query heads that share keys it is added up. What has been dropped does not come
-    back. It is for `read`, not for ``generate``.
+    Attention is either summed over all tokens since a token was read (H2O, Zhang et al., 2023), or
+    taken from the latest ``queries`` tokens and averaged over ``pool`` neighbours among the tokens
+    held (SnapKV, Li et al., 2024). It is summed over query heads that share keys. This class works
+    with `read`, not with ``generate``.
 
-    Dimensions: G query heads, H heads of keys, T tokens of a piece, M that are held.
+    Dimensions: G query heads, H heads of keys, T tokens in a piece, M tokens held.
     """
 
     def __init__(
@@ -127,11 +130,11 @@ class AttendedCache(EntityCache):
         super().__init__(lambda _: np.zeros(0, np.int64), **how)
         self.budget, self.queries, self.pool = budget, queries, pool
         self.scores: list[Tensor] = []
-        """Of each block the attention that each held token got, float32 [H, M]."""
+        """For each block, the attention that each held token received, float32 [H, M]."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all keys, values and sums of attention that are held."""
+        """The size in bytes of all keys, values and sums of attention that are held."""
         return super().nbytes + sum(one.nbytes for one in self.scores if not self.queries)
 
     def read_piece(self, model: Any, piece: Tensor, **how: Any) -> Any:
@@ -145,7 +148,7 @@ class AttendedCache(EntityCache):
         return found
 
     def _add_up(self, number: int, weights: Tensor) -> Tensor:
-        """A block's scores [H, M] after a piece in which its weights were [G, T, M]."""
+        """A block's scores [H, M] after reading a piece with attention weights [G, T, M]."""
         latest = weights[:, -(self.queries or weights.shape[1]) :].float().sum(1)
         scores = latest.unflatten(0, (self._kept[number].keys.shape[1], -1)).sum(1)
         if self.scores and not self.queries:

@@ -1,7 +1,8 @@
-"""A language model in a small window, beside which it reads what a policy keeps of the text that
-has left the window: what that changes for each token, who is known, and a text that goes on.
+"""A language model that reads a text in a small window, preceded by the tokens that a policy keeps
+of the text that has left the window: how this changes the loss of each token, which entities are
+known, and how the text continues.
 
-Dimension: N tokens of the text, the first one the token before a document.
+Dimension: N tokens of the text, of which the first is the one that precedes every document.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ KEPT = {name.replace("mentions", "names"): policy for name, policy in POLICIES.i
 
 
 class Known(NamedTuple):
-    """An entity that the text has named: its forms, the latest first, its mentions so far, words
-    since the last one, and is any of them kept?
+    """An entity that the text has named: its forms (the latest first), the number of its mentions,
+    the number of words since the last one, and whether any of them is kept.
     """
 
     forms: tuple[str, ...]
@@ -50,10 +51,10 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Way:
-    """What one way of reading gave.
+    """The result of one way of reading.
 
-    losses    float32 [N]  nats of each token; 0 at the first
-    expected  int64 [N]    the token that was the likeliest in its place
+    losses    float32 [N]  nats of each token; 0 for the first token
+    expected  int64 [N]    the token that was most likely at each place
     """
 
     losses: np.ndarray
@@ -61,13 +62,12 @@ class Way:
 
 
 class TextMemory:
-    """The model of ``reader`` in its windows, and what ``policy`` keeps of a text before each, at
-    most ``budget`` tokens. Names and entities are those that the resolver finds, or the text's own
-    (marks, or a document's mentions).
+    """Puts at most ``budget`` tokens of the earlier text, chosen by ``policy``, before each window
+    that the model of ``reader`` reads. Names and entities are found by the resolver or, if there is
+    none, taken from the text itself (from its marks, or a document's mentions).
 
-    A policy that needs more than that, a resolver that reads on before it decides, a document
-    without words, and a window and budget that are together too long for the model raise
-    ValueError.
+    Raises ValueError for an unknown policy, a resolver that is not causal, a document without
+    words, and if window and budget together are longer than the model can read.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class TextMemory:
         self._paid = self.past.tokens[:0], np.zeros(0, np.float32)
 
     def keep(self, place: int) -> np.ndarray:
-        """The places [M] of the tokens that are kept of those before ``place``."""
+        """The positions [M] of the tokens before ``place`` that are kept."""
         past = self.past
         if self.policy == "surprising":
             past = replace(past, nats=self.nats)
@@ -115,8 +115,8 @@ class TextMemory:
 
     @cached_property
     def nats(self) -> np.ndarray:
-        """What the model pays for each token in its window alone, float32 [N]; of a text that was
-        extended, the further tokens alone are read for it.
+        """Nats of each token, float32 [N], when the model reads its window alone. After `extend`
+        only the new tokens are read.
         """
         (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
         alike = min(len(tokens), len(before))
@@ -127,13 +127,13 @@ class TextMemory:
         return nats
 
     def keep_recent(self, place: int) -> np.ndarray:
-        """The latest tokens before ``place``, as many as the policy may keep."""
+        """The positions of the latest tokens before ``place``, as many as the policy may keep."""
         return keep_recent(self.past.before(place), self.budget)
 
     @torch.inference_mode()
     def read(self, ways: Mapping[str, Keep]) -> Iterator[tuple[int, dict[str, Way]]]:
-        """Read the text in each of these ways, a few windows at a time: how many tokens have been
-        read, and what was found until then; of later tokens there is nothing yet.
+        """Read the text in each of these ways, a few windows at a time. After each batch, yields
+        the number of tokens read and the results so far, which are 0 for later tokens.
         """
         tokens, model = self.source.tokens, self.reader.model
         how = len(tokens), self.reader.window, self.reader.stride
@@ -168,18 +168,20 @@ class TextMemory:
 
     @property
     def kept(self) -> np.ndarray:
-        """The tokens that are kept of the whole text, int32 [M]."""
+        """The token ids that are kept of the whole text, int32 [M]."""
         return self.past.tokens[self.keep(len(self.past))].astype(np.int32)
 
     def prompt(self, keep: Keep) -> np.ndarray:
-        """What is read before the text goes on: the kept tokens, then the latest ones, of which a
-        window has room for ``stride`` more.
+        """What the model reads before it continues the text: the kept tokens, followed by the
+        latest ones, so that the window has room for ``stride`` new tokens.
         """
         start = max(0, len(self.past) - max(1, self.reader.window - self.reader.stride))
         return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
 
     def extend(self, text: str) -> TextMemory:
-        """The same after more text; ValueError for half of a surrogate pair in it."""
+        """A new memory of the text followed by more text, in which half of a surrogate pair raises
+        ValueError.
+        """
         check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())
         words, spaces, _ = WordSplitter().split([line] if line else [])
@@ -202,8 +204,9 @@ class TextMemory:
     def write_on(
         self, count: int, seed: int, *, remembers: bool = True, streamer: Any = None, **how: Any
     ) -> str:
-        """``count`` tokens that go on with the text, drawn as transformers' ``generate`` does
-        (``how`` are its keywords); what has left the window is kept as it is in reading.
+        """Continue the text by ``count`` tokens with transformers' ``generate``, which takes the
+        remaining keywords. What leaves the window is kept as in reading; with ``remembers=False``
+        nothing is kept.
         """
         if not hasattr(self.reader.model.module, "generate"):
             raise ValueError(f"{self.reader.model.kind.label} reads documents, but writes none")

@@ -1,5 +1,6 @@
-"""GPT2E and models with entity attention in transformers' Trainer, with PEFT too: the windows of
-this package's own loop as a dataset, and their memory from one step to the next.
+"""Trains GPT2E and models with entity attention with transformers' Trainer, also with PEFT: the
+windows of this package's own training loop as a dataset, and a callback that carries the memory
+from one step to the next.
 
     dataset = EntityStreams(documents, streams=8, window=512, windows=1000)
     carried = CarriedMemory(model)
@@ -32,14 +33,14 @@ from entity_transformers.corpus.windows import WindowPlan
 from entity_transformers.models.gpt2e.memory import EntityMemory
 
 MEMORY = "entity_memory.safetensors"
-"""In each checkpoint of Trainer, beside its own files."""
+"""The file in each of Trainer's checkpoints that holds the memory."""
 
 
 @dataclass(frozen=True)
 class StreamWindow:
-    """A window of one of so many streams.
+    """A window of one of several streams.
 
-    Not a dict, because Trainer takes out of a dict what the model's signature does not name.
+    It is not a dict, because Trainer removes from a dict what the model's signature does not name.
     """
 
     arrays: dict[str, np.ndarray]
@@ -48,13 +49,13 @@ class StreamWindow:
 
 
 class EntityStreams(IterableDataset[StreamWindow]):
-    """The windows of B streams over documents, stream by stream, window after window: what this
-    package's training reads with the same ``seed``, one epoch after another.
+    """The windows of B parallel streams of documents, epoch after epoch, in the order in which this
+    package's own training reads them with the same ``seed``.
 
-    ``documents``: a split with labels to give, or for each document its tokens, the first of which
-    is not predicted, and the entity of each token (int [N]; 0: none). Trainer's batch must be as
-    many as ``streams``. A document without a token to predict is left out; where all are such,
-    ValueError.
+    ``documents`` is either an aligned split with its labels, or a list with the tokens of each
+    document (of which the first is not predicted) and the entity of each token (int [N]; 0: none).
+    Trainer's batch size must be equal to ``streams``. Documents without a token to predict are left
+    out; if no document remains, ValueError is raised.
     """
 
     def __init__(
@@ -91,12 +92,13 @@ class EntityStreams(IterableDataset[StreamWindow]):
 
 
 def collate_streams(rows: Sequence[StreamWindow]) -> dict[str, Tensor]:
-    """A batch of Trainer: input_ids, entity_ids [B, T] and so on, ``fresh`` bool [B, R].
+    """Collate a batch for Trainer: input_ids, entity_ids [B, T] and so on, and ``fresh`` bool
+    [B, R].
 
-    The labels are the tokens that follow, also after the window's last one, so that they stand as
-    ``shift_labels`` too, which tells transformers not to shift them again. Without a document that
-    begins within the window there are no position_ids. ValueError unless the rows are a window of
-    each stream, in order: a memory goes on from batch to batch.
+    The labels are the following tokens, including the one after the window. They are also given as
+    ``shift_labels``, which tells transformers not to shift them again. There are position_ids only
+    if a document begins within the window. Since a memory continues from batch to batch, the rows
+    have to be one window of each stream, in order; otherwise ValueError is raised.
     """
     if [row.stream for row in rows] != list(range(rows[0].streams)):
         raise ValueError(
@@ -112,14 +114,14 @@ def collate_streams(rows: Sequence[StreamWindow]) -> dict[str, Tensor]:
 
 
 class CarriedMemory(TrainerCallback):
-    """Hands a model the memory that the last batch left, and writes what this one leaves: detached,
-    as in the paper, so that no gradient goes from one step into the one before.
+    """Passes the memory after one batch to the model for the next one, detached as in the paper, so
+    that no gradient flows from one step into the previous one.
 
-    It works from when it is made until `remove`, in training and in evaluation with a memory each,
-    on batches with ``entity_ids`` and ``fresh`` (`collate_streams`); other calls of the model are
-    left alone. As a callback of Trainer it also keeps the memory in checkpoints. ``write``: "last"
-    or "mean", by default what the model's config says. ValueError for a model with an entity
-    pointer, whose memory keeps more: step lm trains those.
+    It is active from its creation until `remove` is called, with separate memories for training and
+    evaluation, and for batches with ``entity_ids`` and ``fresh`` (`collate_streams`) only. As a
+    callback of Trainer it also saves the memory in checkpoints and restores it. ``write`` is "last"
+    or "mean", by default that of the model's config. Raises ValueError for a model with an entity
+    pointer, whose memory holds more; such models are trained by step lm.
     """
 
     def __init__(self, model: Any, write: str | None = None) -> None:
@@ -148,7 +150,7 @@ class CarriedMemory(TrainerCallback):
         self._read: tuple[Tensor, EntityMemory] | None = None
 
     def remove(self) -> None:
-        """Leave the model as it was."""
+        """Remove the hooks from the model."""
         for hook in self._hooks:
             hook.remove()
 
@@ -180,12 +182,12 @@ class CarriedMemory(TrainerCallback):
             self._read = None
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Keep training's memory in the checkpoint."""
+        """Save the memory of training in the checkpoint."""
         if True in self.memories and state.is_world_process_zero:
             save_file(self.memories[True].tensors(), _checkpoint(args, state) / MEMORY)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Go on with the memory of the checkpoint that Trainer goes on from, if it has one."""
+        """Restore the memory from the checkpoint that Trainer resumes from, if it has one."""
         path = _checkpoint(args, state) / MEMORY
         if state.global_step and path.is_file():
             states = load_file(path)["states"]

@@ -1,7 +1,7 @@
-"""Entity attention for transformers models that are not GPT2E: GPT-2, Llama-style decoders, BERT
-(section 3: "can be adopted"). Hooks of each block run it, and the entities travel among the keyword
-arguments, which transformers' models hand down to their blocks, also when a block is computed again
-for its gradient.
+"""Entity attention for other models of transformers: GPT-2, Llama-style decoders, BERT (section 3:
+"can be adopted"). It runs in hooks of the blocks. The entities are passed as keyword arguments,
+which transformers' models hand down to their blocks, also when a block is recomputed for its
+gradient.
 """
 
 import inspect
@@ -42,18 +42,22 @@ def add_entity_attention(
     dropout: float = 0.0,
     blocks: Sequence[nn.Module] | None = None,
 ) -> Model:
-    """The same model, each of whose blocks now ends in an entity attention (section 3.1).
+    """Add an entity attention (section 3.1) to the end of each block, in place, and return the
+    model.
 
-    Its calls take ``entity_ids`` and ``memory``, or ``entity_states``, as those of `GPT2EModel` do,
-    and ``generate`` as `GPT2EForCausalLM`'s. With the gate of the default, which starts at 0, it
-    still computes what it did before. ``alibi`` lowers scores by distance, so that a token can tell
-    its own entity from those of the tokens before it; the paper's attention cannot. New weights lie
-    in the blocks as ``entity_attn`` and are saved with the model, the switches in its config;
-    `load_entity_attention` loads both. Whether a token sees later ones is taken from the model's
-    own attention: a decoder's are hidden, BERT's are not. ``blocks`` names the layers where they
-    are not the one list of as many modules as the config has layers. A model with sliding windows,
-    or that has been through this function before, raises ValueError; so does a call with entities
-    where the model hands them to no block.
+    Afterwards the model takes ``entity_ids`` and ``memory``, or ``entity_states``, as `GPT2EModel`
+    does, and its ``generate`` takes what `GPT2EForCausalLM.generate` does. With the default gate,
+    which starts at 0, the outputs do not change until the model is trained. ``alibi`` lowers
+    attention scores with distance, so that a token can tell its own entity from those of earlier
+    tokens, which it cannot in the paper's attention. Like the model's own attention, the new one is
+    causal in a decoder and bidirectional in BERT.
+
+    The new weights are stored in the blocks as ``entity_attn`` and the switches in the config, so
+    that ``save_pretrained`` saves both; `load_entity_attention` loads them. ``blocks`` lists the
+    blocks of a model in which they cannot be found as the only module list whose length is the
+    config's number of layers. Raises ValueError for a model with sliding windows or one that has
+    entity attention already; so does a later call with entities if the model does not hand keyword
+    arguments to its blocks.
     """
     names = {module: name for name, module in model.named_modules()}
     switches = {
@@ -73,8 +77,8 @@ def add_entity_attention(
 
 
 def save_entity_attention(model: PreTrainedModel, folder: Path | str) -> None:
-    """Write the entity attention alone: its weights, its switches and the name of the model that it
-    was added to. A model without any raises ValueError.
+    """Save only the entity attention: its weights, its switches and the name of the model that it
+    was added to. Raises ValueError for a model without entity attention.
     """
     switches = getattr(model.config, KEY, None)
     if not isinstance(model, Adapted) or not switches:
@@ -90,12 +94,12 @@ def save_entity_attention(model: PreTrainedModel, folder: Path | str) -> None:
 def load_entity_attention(
     folder: Path | str, model: PreTrainedModel | None = None, **how: Any
 ) -> PreTrainedModel:
-    """The model with entity attention that ``save_pretrained`` wrote to a folder, or the one whose
-    entity attention `save_entity_attention` wrote there.
+    """Load a model with entity attention from a folder that was written by ``save_pretrained`` or
+    by `save_entity_attention`.
 
-    ``model``: put the latter into this one; without it the model that the folder names is loaded,
-    for which ``how`` are keywords of ``from_pretrained``. A folder of neither kind, or weights that
-    do not fit the model, raise ValueError.
+    In the second case the entity attention is added to ``model`` or, without it, to the model that
+    the folder names, which is loaded with ``from_pretrained`` and its keywords ``how``. Raises
+    ValueError if the folder was written by neither, or if the weights do not fit the model.
     """
     folder = Path(folder)
     if (folder / SWITCHES).is_file():

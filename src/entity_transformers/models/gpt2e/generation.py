@@ -1,4 +1,5 @@
-"""What a model that reads entities takes beside tokens, and transformers' generation with it.
+"""The inputs that a model with entities takes besides tokens, and transformers' generation with
+them.
 
 Dimensions: B batch, T tokens of a prompt, t tokens so far.
 """
@@ -20,8 +21,8 @@ NewEntities = int | Callable[[Tensor, Tensor], Tensor]
 
 
 def with_entities(own: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward method ``own``, whose signature now names the entities as well: Trainer hands a
-    model what its signature names, and drops the rest without a word.
+    """The forward method ``own`` with the entities in its signature: Trainer passes only what the
+    signature names and silently drops the rest.
     """
 
     @functools.wraps(own)
@@ -36,8 +37,8 @@ def with_entities(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class EntityContinuation:
-    """The entity ids of generated tokens by a rule (see `EntityGeneration.generate`), kept while
-    the tokens before stay the same.
+    """Gives generated tokens their entity ids by a rule (see `EntityGeneration.generate`), and
+    remembers them as long as the earlier tokens stay the same.
     """
 
     def __init__(self, rule: NewEntities) -> None:
@@ -48,7 +49,9 @@ class EntityContinuation:
         self.ids: Tensor | None = None
 
     def extend(self, prompt: Tensor, tokens: Tensor) -> Tensor:
-        """Ids int64 [B, t] of the tokens [B, t], which begin with the ``prompt``'s [B, T]."""
+        """The ids int64 [B, t] of the tokens [B, t], which begin with those of the ``prompt``
+        [B, T].
+        """
         if not callable(self.rule):
             return F.pad(prompt, (0, tokens.shape[1] - prompt.shape[1]), value=self.rule)
         before = self.tokens
@@ -69,18 +72,18 @@ class EntityContinuation:
 
 
 class EntityGeneration(GenerationMixin):
-    """transformers' generation with the entities of the prompt and of each new token."""
+    """Generation as in transformers, with the entities of the prompt and of each new token."""
 
     config: Any
 
     def generate(self, *args: Any, new_entities: NewEntities = 0, **kwargs: Any) -> Any:
-        """As `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] for the prompt and
+        """Like `GenerationMixin.generate`, with ``entity_ids`` int64 [B, T] of the prompt and the
         ``memory`` to read them from.
 
-        ``new_entities`` says which entity each new token belongs to: one id for all, or a function
-        of the tokens so far [B, t] and the ids of those before the last [B, t - 1] that returns the
-        last one's, int64 [B]. The memory is only read. What does not fit together raises
-        ValueError.
+        ``new_entities`` says which entity each new token refers to: either one id for all, or a
+        function that takes the tokens so far [B, t] and the ids of all but the last of them
+        [B, t - 1], and returns the ids of the last ones, int64 [B]. The memory is only read. Raises
+        ValueError for inputs that do not fit together.
         """
         tokens = args[0] if args else kwargs.get("input_ids", kwargs.get("inputs"))
         ids, memory = kwargs.get("entity_ids"), kwargs.get("memory")
@@ -123,8 +126,8 @@ class EntityGeneration(GenerationMixin):
         new_entities: EntityContinuation | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The inputs of the next forward pass: entity ids of the tokens that are not in the cache
-        yet, and the memory.
+        """The inputs of the next forward pass, including the memory and the entity ids of the
+        tokens that are not in the cache yet.
         """
         model: Any = super()
         inputs: dict[str, Any] = model.prepare_inputs_for_generation(

@@ -1,5 +1,5 @@
-"""The memory of a text's entities (section 3.2), one vector per entity, all ones until its first
-mention has been read; and what a model is given of the entities of a window, checked.
+"""The memory of a text's entities (section 3.2), which holds one vector per entity, all ones until
+its first mention has been read; and the checks on what a model is told about a window's entities.
 
 Dimensions: B batch, T tokens, R = entities + 1 rows, W width.
 """
@@ -15,12 +15,12 @@ from torch.nn import functional as F
 
 
 class EntityMemory:
-    """The entities E of B documents side by side: ``states`` [B, R, W], whose row 0 is the constant
+    """The entities E of a batch of B documents: ``states`` [B, R, W], where row 0 is the constant
     vector of ones.
 
-    A value: every method that changes something returns another memory, so the gradient flows from
-    a later window into an earlier one until `detach`. The paper's memory is detached after every
-    step and starts anew at every document.
+    A memory is a value: methods that change something return a new memory, so that gradients flow
+    from a later window into an earlier one until `detach` is called. The paper's memory is detached
+    after every step and starts anew with every document.
     """
 
     __slots__ = ("_checked", "_states")
@@ -59,25 +59,26 @@ class EntityMemory:
 
     @property
     def batch_size(self) -> int:
-        """Documents side by side."""
+        """The number of documents."""
         return self.states.shape[0]
 
     @property
     def entities(self) -> int:
-        """Entities that each document has room for."""
+        """The number of entities that each document has room for."""
         return self.states.shape[1] - 1
 
     @property
     def width(self) -> int:
-        """Components of a vector."""
+        """The number of components of a vector."""
         return self.states.shape[2]
 
     def check(self, ids: Tensor, length: int | None = None) -> int | None:
-        """The largest of the ids, int64 [B, T] from 0 to R - 1; T is ``length`` where that is
-        given. Anything else raises ValueError.
+        """Check ids, int64 [B, T] from 0 to R - 1, where T must be ``length`` if that is given, and
+        return the largest. Raises ValueError for anything else.
 
-        Reading the values waits for the device, so those of the last ids are read only once. While
-        compiling they are not read and None comes back (`bound_ids` keeps them in their document).
+        Reading the values waits for the device, so the result for the latest ids is remembered.
+        While compiling, the values are not read and the result is None (`bound_ids` keeps the ids
+        within their document).
         """
         found = getattr(ids, "dtype", type(ids).__name__)
         if found != torch.int64:
@@ -103,19 +104,19 @@ class EntityMemory:
         return high
 
     def read(self, ids: Tensor) -> Tensor:
-        """The vectors [B, T, W] of the entities ``ids`` [B, T]; tokens outside mentions (id 0) read
-        ones.
+        """The vectors [B, T, W] of the entities ``ids`` [B, T]; for tokens outside mentions (id 0)
+        they are ones.
         """
         self.check(ids)
         return gather_rows(self.states, flat_rows(ids, self.states.shape[1]))
 
     def write(self, ids: Tensor, hidden: Tensor, mode: str = "last") -> EntityMemory:
-        """The memory in which every entity in ``ids`` [B, T] has what its latest mention left in
-        ``hidden`` [B, T, W].
+        """A memory in which the vector of every entity in ``ids`` [B, T] is that of its latest
+        mention in ``hidden`` [B, T, W].
 
-        ``last`` takes the hidden state of the last token with that id, ``mean`` the mean over the
-        unbroken run of tokens with that id which ends there. Row 0 stays. Other shapes or modes
-        raise ValueError.
+        Mode ``last`` takes the hidden state of the last token with that id, ``mean`` the mean over
+        the unbroken run of tokens with that id that ends there. Row 0 does not change. Raises
+        ValueError for other modes and for shapes that do not fit.
         """
         if mode not in ("last", "mean"):
             raise ValueError(f"memory_write is {mode!r}, expected 'last' or 'mean'")
@@ -133,8 +134,8 @@ class EntityMemory:
         return self._with(torch.where(written, pick(ids, hidden, last), self.states))
 
     def reset(self, rows: Tensor | None = None) -> EntityMemory:
-        """Back to ones: the documents ``rows`` (bool [B]), single vectors of them (bool [B, R]), or
-        all by default.
+        """Reset vectors to ones: those of the documents ``rows`` (bool [B]), single vectors
+        (bool [B, R]), or all of them by default.
         """
         if rows is None:
             return self._with(torch.ones_like(self.states.detach()))
@@ -147,13 +148,13 @@ class EntityMemory:
         return self._with(self.states.masked_fill(there, 1.0))
 
     def put(self, documents: Tensor, rows: Tensor, vectors: Tensor) -> EntityMemory:
-        """The memory in which row ``rows[i]`` of document ``documents[i]`` is ``vectors[i]``:
-        int64 [N], int64 [N] and [N, W].
+        """A memory in which row ``rows[i]`` of document ``documents[i]`` is ``vectors[i]``; the
+        arguments are int64 [N], int64 [N] and [N, W].
         """
         return self._with(self.states.index_put((documents, rows), vectors))
 
     def detach(self) -> EntityMemory:
-        """Without gradient: later windows no longer reach the ones written so far."""
+        """The memory without its gradient, which then no longer flows into earlier windows."""
         return self._with(self.states.detach())
 
     def select(self, rows: Tensor | slice) -> EntityMemory:
@@ -161,7 +162,9 @@ class EntityMemory:
         return self._with(self.states[rows])
 
     def grow(self, entities: int) -> EntityMemory:
-        """Room for ``entities`` entities per document; the new ones are ones. Never shrinks."""
+        """A memory with room for ``entities`` entities per document, the new ones as ones. It never
+        shrinks.
+        """
         if entities <= self.entities:
             return self
         return self._with(F.pad(self.states, (0, 0, 0, entities - self.entities), value=1.0))
@@ -177,12 +180,12 @@ class EntityMemory:
         return self._with(self.states.to(*args, **kwargs))
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps: the vectors [B, R, W], without gradient."""
+        """The contents of a checkpoint: the vectors [B, R, W], without gradient."""
         return {"states": self.states.detach()}
 
     def replace(self, tensors: Mapping[str, Tensor]) -> EntityMemory:
-        """The saved memory of `tensors`, of the same batch and width; its room for entities is the
-        saved one's. Other shapes, or a row 0 that is not ones, raise ValueError.
+        """A memory restored from `tensors`, with room for as many entities as the saved one. Raises
+        ValueError if batch size or width differ, or if row 0 is not ones.
         """
         states, like = tensors["states"], self.states
         if (states.shape[0], *states.shape[2:]) != (self.batch_size, self.width) or not (
@@ -246,13 +249,14 @@ def _mean_of_runs(ids: Tensor, hidden: Tensor, last: Tensor) -> Tensor:
 
 
 class Entities(NamedTuple):
-    """What the blocks are given of a window's entities; made once by the model, the same for every
-    block.
+    """The entities of a window as the blocks receive them, prepared once by the model for all
+    blocks.
 
-    ``rows`` [B, R, W] are vectors and ``picks`` [B, T] takes one for each token from ``rows`` laid
-    flat (`flat_rows`); without picks ``rows`` is [B, T, W], one vector per token; no ``rows``: no
-    entities, so every vector is ones. ``uniform`` says that then the only mask is the causal one,
-    within documents that begin at ``starts`` [B, T] (of each token; None: at 0).
+    ``rows`` [B, R, W] are vectors, of which ``picks`` [B, T] selects one for each token by its
+    index in the flattened ``rows`` (`flat_rows`). Without ``picks``, ``rows`` is [B, T, W], one
+    vector per token. Without ``rows`` there are no entities, so that every vector is ones; then
+    ``uniform`` says that the only mask is the causal one, within documents whose first token is at
+    ``starts`` [B, T] (None: at 0).
     """
 
     rows: Tensor | None = None
@@ -269,8 +273,8 @@ def find_entities(
     entity_states: Tensor | None,
     like: Tensor,
 ) -> Entities:
-    """The checked entities of a window of ``shape`` [B, T], on the device and in the dtype of
-    ``like``; ids that are all 0 are none.
+    """Check the entities of a window of ``shape`` [B, T] and return them on the device and in the
+    dtype of ``like``. Ids that are all 0 count as no entities.
     """
     if entity_states is not None:
         if entity_ids is not None or memory is not None:
@@ -308,7 +312,7 @@ def find_entities(
 
 
 def check_memory(memory: EntityMemory, batch: int, width: int) -> None:
-    """ValueError where ``memory`` is none of ``batch`` documents and ``width``."""
+    """Raise ValueError unless ``memory`` is of ``batch`` documents and has this ``width``."""
     # not by class: trust_remote_code loads a second EntityMemory
     shape: Any = getattr(getattr(memory, "states", None), "shape", ())
     if len(shape) != 3 or (shape[0], shape[2]) != (batch, width):
@@ -319,9 +323,9 @@ def check_memory(memory: EntityMemory, batch: int, width: int) -> None:
 
 
 def check_length(tokens: int, cache: Any, positions: Tensor | None, limit: int) -> None:
-    """ValueError where one of ``tokens`` tokens has no position below ``limit``: those in the cache
-    stand before them, or ``positions`` say where they stand (a device's are not looked at: that
-    would wait for it).
+    """Raise ValueError if one of ``tokens`` tokens has no position below ``limit``. They follow the
+    tokens in the cache, or stand at ``positions`` (which are not read on a device, since that would
+    wait for it).
     """
     if torch.compiler.is_compiling():
         return

@@ -32,20 +32,23 @@ from .shortcuts import FastEntityAttention
 
 @strict
 class GPT2EConfig(GPT2Config):
-    """GPT-2's config and the switches of entity attention, whose defaults are those of PAPER.md.
+    """GPT-2's config with the switches of entity attention. The defaults are the paper's; PAPER.md
+    says what each switch gains and costs.
 
-    entity_residual, entity_layer_norm, entity_gate    what surrounds entity attention; gate "zero":
-                                                       it starts as GPT-2
-    entity_values            where its values come from; "both" adds a projection and lets a
-                             memory's content be read directly
-    memory_write             the state of a mention that is written: its last token or its mean
-    memory_gradient_windows  k: a training step is k + 1 windows in a row, within which the gradient
-                             goes back through the memory;
-                             0 (the paper): the memory is detached after each window, so nothing
-                             trains it to carry content.
-                             Read by the training loop, not by the model: in a loop of your own call
-                             `EntityMemory.detach`
-                             after each k + 1 windows. PAPER.md has what each switch buys and costs.
+    entity_residual, entity_layer_norm
+        Whether entity attention has a residual connection and a layer norm of its own.
+    entity_gate
+        With "zero" the model starts as GPT-2.
+    entity_values
+        What the values of the attention are computed from. "both" adds a projection, through which
+        the content of the memory can be read directly.
+    memory_write
+        Which state of a mention is written: that of its last token, or the mean.
+    memory_gradient_windows
+        With k, a training step consists of k + 1 consecutive windows, and the gradient flows back
+        through the memory within them. With 0 (the paper) the memory is detached after each window,
+        so that nothing trains it to carry content. The training loop reads this value, not the
+        model: in a loop of your own, call `EntityMemory.detach` after every k + 1 windows.
     """
 
     model_type = "gpt2e"
@@ -58,7 +61,7 @@ class GPT2EConfig(GPT2Config):
     memory_gradient_windows: int = 0
 
     def validate_entity_switches(self) -> None:
-        """ValueError for switches that exclude each other, or a negative number of windows."""
+        """Raise ValueError for switches that exclude each other or a negative number of windows."""
         if self.memory_gradient_windows < 0:
             raise ValueError(
                 f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper)"
@@ -76,7 +79,7 @@ class GPT2EConfig(GPT2Config):
 
 
 class GPT2EBlock(GPT2Block):
-    """GPT-2's block, then entity attention: the output [B, T, W] of `EntityAttention`."""
+    """GPT-2's block followed by entity attention."""
 
     def __init__(self, config: GPT2EConfig, layer_idx: int) -> None:
         super().__init__(config, layer_idx=layer_idx)
@@ -105,7 +108,7 @@ class GPT2EBlock(GPT2Block):
         entities: Entities,
         **kwargs: Any,
     ) -> Tensor:
-        """Hidden states [B, T, W] to [B, T, W]; ``entities`` is what `GPT2EModel` found in its
+        """Map hidden states [B, T, W] to [B, T, W]; `GPT2EModel` prepares ``entities`` from its
         inputs.
         """
         hidden_states = super().forward(
@@ -119,7 +122,7 @@ class GPT2EBlock(GPT2Block):
 
 
 class GPT2EPreTrainedModel(GPT2PreTrainedModel):
-    """Initial weights and what can be recorded: the entity attention's weights come back as
+    """Defines the initial weights, and that the weights of entity attention are returned as
     ``cross_attentions``.
     """
 
@@ -133,8 +136,8 @@ class GPT2EPreTrainedModel(GPT2PreTrainedModel):
     }
 
     def _initialize_weights(self, module: torch.nn.Module, *_: Any) -> None:
-        """As for the library's own models: for classes from elsewhere it skips modules without
-        parameters of their own.
+        """Initialise every module as in transformers' own models; for other classes transformers
+        would skip modules that have no parameters of their own.
         """
         super()._initialize_weights(module)
 
@@ -159,8 +162,8 @@ class GPT2EPreTrainedModel(GPT2PreTrainedModel):
 
 
 class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
-    """GPT-2 with entity attention: tokens [B, T] and their entities to hidden states [B, T, W]
-    after the last layer norm.
+    """GPT-2 with entity attention. It maps tokens [B, T] and their entities to hidden states
+    [B, T, W] after the last layer norm.
     """
 
     def __init__(self, config: GPT2EConfig) -> None:
@@ -182,14 +185,15 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         entity_states: Tensor | None = None,
         **kwargs: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """As `GPT2Model.forward`, with the entities of the tokens (only read, see
-        `EntityMemory.write`).
+        """Like `GPT2Model.forward`, with the entities of the tokens. The memory is only read; to
+        update it afterwards, call `EntityMemory.write`.
 
-        ``entity_ids`` int64 [B, T] are rows of ``memory``, 0 for none; or ``entity_states`` [B, T,
-        W] gives each token's vector. Neither: no entities. Documents packed in a row
-        (``position_ids`` that restart at 0, no mask, ``use_cache=False``) see only themselves. Ids
-        out of range, tensors of another shape or dtype and more tokens than the model has positions
-        raise ValueError; in a compiled model, which can't look at values, an id out of range is 0.
+        ``entity_ids`` int64 [B, T] are rows of ``memory``, with 0 for no entity. Alternatively,
+        ``entity_states`` [B, T, W] gives each token's vector. With neither there are no entities.
+        Documents that are packed into one row (``position_ids`` that restart at 0, no mask,
+        ``use_cache=False``) do not see each other. Raises ValueError for ids out of range, tensors
+        of another shape or dtype, and more tokens than the model has positions. A compiled model
+        cannot look at values and treats an id out of range as 0.
         """
         tokens = input_ids if input_ids is not None else inputs_embeds
         if tokens is None:
@@ -230,8 +234,8 @@ class GPT2EForCausalLM(EntityGeneration, GPT2EPreTrainedModel, GPT2LMHeadModel):
         self.post_init()
 
     forward = with_entities(GPT2LMHeadModel.forward)
-    """Logits [B, T, vocabulary], and the loss for ``labels`` [B, T] (shifted inside); entities as
-    in `GPT2EModel.forward`.
+    """Returns logits [B, T, vocabulary] and, given ``labels`` [B, T], which are shifted inside, the
+    loss. Entities are given as to `GPT2EModel.forward`.
     """
 
 
