@@ -69,6 +69,6 @@ def write_script(study: str, *targets: str) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("study", help="its file, as in studies/sample.yaml")
-    parser.add_argument("targets", nargs="*", help="files or rules to make; left out: the report")
+    parser.add_argument("targets", nargs="*", help="files or rules to make (default: the report)")
     options = parser.parse_args()
     print(write_script(options.study, *options.targets), end="")

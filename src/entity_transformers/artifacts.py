@@ -93,7 +93,7 @@ def check(path: Path) -> Path:
     if expected is not None and (found := file_digest(path)) != expected:
         raise ValueError(
             f"{path}: sha256 {found[:12]}..., expected {expected[:12]}... ({RECORD} beside it): it"
-            " was changed or damaged after it was written: bring it back, or delete it and run the"
+            " was changed or damaged after it was written: restore it, or delete it and run the"
             " step that writes it again"
         )
     return path

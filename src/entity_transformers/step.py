@@ -166,7 +166,7 @@ class Run:
 
     def once(self, make: Callable[[], Any], *key: object) -> Any:
         """What ``make`` gives, as JSON has it; kept by ``key``, the values that it depends on,
-        so that a stopped run goes on where it was.
+        so that a stopped run resumes where it was.
         """
         from entity_transformers.artifacts import read_json, write_json
         from entity_transformers.provenance import digest

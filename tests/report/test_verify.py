@@ -154,7 +154,7 @@ def test_no_report_states_values_that_were_not_used(
 ) -> None:
     note_values(results, **{"corpus.unit": "verse"})
     before = (results / "README.md").read_bytes()
-    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: put that back"):
+    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: change it back"):
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert (results / "README.md").read_bytes() == before
     monkeypatch.chdir(move_into_place(results))

@@ -111,7 +111,7 @@ def test_what_is_kept_depends_on_the_text_before_alone(reader: DocumentReader) -
 def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
     """More than a window has room for: what was written is read and kept like the rest."""
     memory = make_memory(reader)
-    written = memory.write_on(STRIDE + 4, 1, remembers=remembers, do_sample=False)
+    written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, do_sample=False)
     expected, now = "", memory
     for size in (STRIDE, 4):
         start = len(now.past) - (WINDOW - STRIDE)
@@ -128,7 +128,7 @@ def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
 
 def test_drawing_is_settled_by_the_seed(reader: DocumentReader) -> None:
     memory = make_memory(reader)
-    one, same, other = (memory.write_on(20, seed, do_sample=True) for seed in (1, 1, 2))
+    one, same, other = (memory.continue_text(20, seed, do_sample=True) for seed in (1, 1, 2))
     assert one == same != other
 
 
@@ -174,4 +174,4 @@ def test_what_cannot_write_is_said(reader: DocumentReader, tokenizer: Tokenizer)
         TextMemory(reader, make_document(), Names())
     lstm = DocumentReader(lively_model("lstm", tokenizer.get_vocab_size()), tokenizer, window=8)
     with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
-        TextMemory(lstm, replace(make_document())).write_on(3, 1)
+        TextMemory(lstm, replace(make_document())).continue_text(3, 1)

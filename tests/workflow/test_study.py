@@ -338,7 +338,7 @@ def test_a_training_that_is_stopped_goes_on(home: Path, sent: int) -> None:
         assert "--unlock" in snakemake(home, *TRAINED, check=False)
         snakemake(home, "--unlock")
     snakemake(home, "--quiet", "rules", *TRAINED)
-    assert "going on from step" in (home / "logs/tiny/lm/gpt2e/1.log").read_text()
+    assert "resuming from step" in (home / "logs/tiny/lm/gpt2e/1.log").read_text()
     assert NOTHING in snakemake(home, "--dry-run", *TRAINED)
 
 

@@ -10,7 +10,7 @@ LIMIT = PLAN.params.run.max_minutes
 
 
 rule train_lm:
-    """Train a model of section models; called again it goes on where it stopped."""
+    """Train a model of section models; it resumes if it was stopped."""
     input:
         reads("lm"),
     output:

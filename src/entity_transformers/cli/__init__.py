@@ -1,7 +1,7 @@
-"""The command line: one subcommand that runs any step of a study, and tools.
+"""The command line: one subcommand runs any step of a study, the others are tools.
 
-Each is a function of a module of this package, imported when it is asked for, so that ``--help``
-costs no torch. Its flags come from its signature (flags.py).
+Each subcommand is a function of a module of this package, which is imported only when it is called,
+so that ``--help`` does not load torch. Its flags are derived from its signature (flags.py).
 """
 
 import argparse
@@ -22,34 +22,34 @@ from entity_transformers.study.libraries import explain
 
 WIDTH = 100  # columns of the help
 EXIT_CODES = (
-    "exit codes: 0 done; 1 verify found what does not match; 2 an error, in one message, a training"
-    " that can't go on included; 75 a training that a signal or run.max_minutes stopped: run it"
-    " again to go on; 130 interrupted; 141 the reader of the output has gone"
+    "exit codes: 0 success; 1 verify found differences; 2 an error, also that of a training which"
+    " cannot continue; 75 a training was stopped by a signal or by run.max_minutes (run it again to"
+    " resume); 130 interrupted; 141 the output was closed"
 )
 
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "studies": {
         "run": ("run", "run one step of a study"),
-        "steps": ("run", "list the steps, or the values that one of them reads"),
-        "check-study": ("run", "check a study and print it whole, every value typed"),
-        "init": ("init", "write a study of your own corpus: what its text can fill"),
-        "report": ("report", "build a study's tables, figures and page from its results"),
+        "steps": ("run", "list the steps, or the values that a step reads"),
+        "check-study": ("run", "check a study and print all its values"),
+        "init": ("init", "write a study of your own corpus"),
+        "report": ("report", "build the tables, figures and page of a study from its results"),
         "show-verdicts": ("report", "print the verdict on each claim of the paper"),
-        "verify": ("report", "compute every checksum of a study's results again"),
+        "verify": ("report", "recompute every checksum of a study's results"),
     },
     "corpora": {
         "inspect-corpus": (
             "corpus",
-            "count documents, chains, mentions, tags and named entities of any corpus",
+            "count documents, chains, mentions, tags and named entities",
         ),
-        "fetch-data": ("corpus", "download every pinned data set into one folder"),
-        "annotate": ("corpus", "find coreference chains in a text, for a study"),
+        "fetch-data": ("corpus", "download all data sets into one folder"),
+        "annotate": ("corpus", "find coreference chains in a text, for use in a study"),
     },
     "trained models": {
-        "demo": ("demo", "what a model expects of each word, with its memory and without"),
-        "remember": ("remember", "read a text with a memory of its entities, and write it on"),
-        "export-model": ("export", "a trained model as a folder to share, with its card"),
+        "demo": ("demo", "show what a model expects of each word, with and without memory"),
+        "remember": ("remember", "read a text with a memory of its names, and continue it"),
+        "export-model": ("export", "write a trained model, with its card, to a folder to share"),
     },
 }
 """The subcommands by group: the module here that has the function, and what it does in a line."""
@@ -128,7 +128,10 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"entity-transformers {__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", help="one of those below; its own --help"
+        dest="command",
+        required=True,
+        metavar="COMMAND",
+        help="one of those below, each of which has its own --help",
     )
     for name, (_, help) in COMMANDS.items():
         sub = commands.add_parser(name, description=help)

@@ -16,7 +16,7 @@ from entity_transformers.resolve import layers
 from entity_transformers.resolve.registry import make_resolver
 
 log = logging.getLogger(__name__)
-FORMAT = Annotated[str, Flag(f"auto, {', '.join(registry())}", "FORMAT")]
+FORMAT = Annotated[str, Flag(f"of the corpus: auto, {', '.join(registry())}", "FORMAT")]
 
 
 def choose_format(format: str, path: Path) -> str:
@@ -30,9 +30,9 @@ def choose_format(format: str, path: Path) -> str:
 
 def annotate(
     file: Annotated[Path, Flag("a corpus in any format", "FILE", positional=True)],
-    output: Annotated[Path, Flag("the corpus with chains (JSON lines)", "FILE")],
+    output: Annotated[Path, Flag("where the corpus with chains is written, as JSON lines", "FILE")],
     resolver: Annotated[
-        str, Flag("names, names-causal, ..., or file:PATH: the chains of that corpus", "NAME")
+        str, Flag("names, names-causal, ..., or file:PATH for the chains of a file", "NAME")
     ] = "names",
     format: FORMAT = "auto",
 ) -> None:
@@ -46,7 +46,7 @@ def annotate(
 
 def fetch_data(
     folder: Annotated[
-        Path, Flag("where they go; name it in ENTITY_TRANSFORMERS_DATA", "FOLDER", positional=True)
+        Path, Flag("where to; set ENTITY_TRANSFORMERS_DATA to it", "FOLDER", positional=True)
     ],
 ) -> None:
     """Download every data set whose files are pinned, those of tasks too; what is there already is
@@ -62,7 +62,7 @@ def inspect_corpus(
     path: Annotated[Path, Flag("a file or folder", positional=True)],
     format: FORMAT = "auto",
     nested_mentions: Annotated[
-        Literal["outermost", "innermost", "drop"], Flag("policy that the kept counts follow")
+        Literal["outermost", "innermost", "drop"], Flag("which of nested mentions are kept")
     ] = "outermost",
     bad_documents: Annotated[
         Literal["strict", "skip"], Flag("stop at a bad document, or leave it out and count it")

@@ -35,22 +35,22 @@ WIDTH = 100
 def demo(
     text: Annotated[
         str | None,
-        Flag("mentions marked as in '[1 Anna] met [2 Bob].', or plain text; left out: a passage of"
-             " a novel", "TEXT", True),
+        Flag("plain text, or text with marked mentions as in '[1 Anna] met [2 Bob].' (default: a"
+             " passage of a novel)", "TEXT", True),
     ] = None,
     model: Annotated[
         str | None,
-        Flag(f"a folder, a GGUF file, hub:NAME or pip:PACKAGE==VERSION; left out: {SMOLLM2}",
+        Flag(f"a folder, a GGUF file, hub:NAME or pip:PACKAGE==VERSION (default: {SMOLLM2})",
              "MODEL"),
     ] = None,
     window: Annotated[
-        PositiveInt | None, Flag("tokens read at once; left out: a third of the text, at most 64")
+        PositiveInt | None, Flag("tokens read at once (default: a third of the text, at most 64)")
     ] = None,
-    kept: Annotated[PositiveInt, Flag("tokens that are kept beside a window", "TOKENS")] = 16,
+    kept: Annotated[PositiveInt, Flag("tokens kept beside the window", "TOKENS")] = 16,
     least: Annotated[
-        NonNegativeFloat, Flag("words that change by fewer nats are not listed", "NATS")
+        NonNegativeFloat, Flag("list only words that change by so many nats", "NATS")
     ] = 0.5,
-    resolver: Annotated[str, Flag("finds the names in a plain text", "NAME")] = RESOLVER,
+    resolver: Annotated[str, Flag("finds the names in plain text", "NAME")] = RESOLVER,
 ) -> None:  # fmt: skip
     """Print what a model pays for each word of a text in a small window: alone, beside the names
     that have left the window, and beside as many of the latest tokens. A model with a memory of

@@ -34,12 +34,12 @@ Scores = dict[str, dict[str, float | None]]
 
 def export_model(
     study: STUDY,
-    model: Annotated[str, Flag("an entry of its models", "MODEL", positional=True)],
-    output: Annotated[Path | None, Flag("a folder; left out: exported/STUDY/MODEL", "PATH")] = None,
-    seed: Annotated[int | None, Flag("of its training; left out: the study's first")] = None,
+    model: Annotated[str, Flag("one of the study's models", "MODEL", positional=True)],
+    output: Annotated[Path | None, Flag("folder (default: exported/STUDY/MODEL)", "PATH")] = None,
+    seed: Annotated[int | None, Flag("seed of its training (default: the study's first)")] = None,
 ) -> None:
-    """A folder to share: weights, tokenizer, the model's code for trust_remote_code where it has
-    any, and a card with its scores; of static vectors also their text, which gensim reads.
+    """Write a folder to share: weights, tokenizer, a card with scores and, if the model has its own
+    code, that code for trust_remote_code. Static vectors are also written as text for gensim.
     """
     params = load(study)
     entry = params.model(model)

@@ -12,19 +12,19 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 
 class Flag(NamedTuple):
-    """Help of a parameter, how its value is named there, and whether it goes without ``--``."""
+    """The help text of a parameter, the name of its value, and whether it is positional."""
 
     help: str
     metavar: str | None = None
     positional: bool = False
 
 
-STUDY = Annotated[Path, Flag("its name, or its file", "STUDY", positional=True)]
-"""A study that has to be named."""
+STUDY = Annotated[Path, Flag("name or file of the study", "STUDY", positional=True)]
+"""A study, as a required argument."""
 
 
 def add_flags(parser: argparse.ArgumentParser, function: Callable[..., Any]) -> None:
-    """One flag per parameter of the function."""
+    """Add one flag per parameter of the function."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         hint, default = hints[name], parameter.default

@@ -41,10 +41,10 @@ Lengths = dict[str, list[int]]
 
 def init(
     name: Annotated[
-        str, Flag("of the study: studies/NAME.yaml is written", "NAME", positional=True)
+        str, Flag("name of the new study, written to studies/NAME.yaml", "NAME", positional=True)
     ],
-    corpus: Annotated[Path, Flag("your texts, a file or a folder", "FILE")],
-    format: Annotated[str, Flag(f"auto, {', '.join(names())}", "FORMAT")] = "auto",
+    corpus: Annotated[Path, Flag("file or folder with your texts", "FILE")],
+    format: Annotated[str, Flag(f"of the corpus: auto, {', '.join(names())}", "FORMAT")] = "auto",
 ) -> None:
     """Write a study of your own corpus: the steps that its text can fill, a model of its size."""
     file = _find_file(name)

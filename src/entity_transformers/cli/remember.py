@@ -30,20 +30,20 @@ EVERY = 5.0
 def remember(
     book: Annotated[Path, Flag("a text, or a corpus in any format", "FILE", positional=True)],
     model: Annotated[
-        str | None, Flag("as of demo; left out: SmolLM2, or what make sample trained", "MODEL")
+        str | None, Flag("as for demo (default: SmolLM2, or that of make sample)", "MODEL")
     ] = None,
-    tokens: Annotated[PositiveInt, Flag("read so many of its first document")] = 12_000,
-    window: Annotated[PositiveInt, Flag("tokens read at once; half of them overlap")] = 256,
-    kept: Annotated[PositiveInt, Flag("tokens that are kept beside a window", "TOKENS")] = 64,
+    tokens: Annotated[PositiveInt, Flag("how much of the first document is read")] = 12_000,
+    window: Annotated[PositiveInt, Flag("tokens read at once; windows overlap by half")] = 256,
+    kept: Annotated[PositiveInt, Flag("tokens kept beside the window", "TOKENS")] = 64,
     policy: Annotated[str, Flag(f"what is kept: {', '.join(KEPT)}", "POLICY")] = "half names",
-    known: Annotated[NonNegativeInt, Flag("entities that are listed")] = 20,
-    write: Annotated[NonNegativeInt, Flag("tokens to write on")] = 80,
-    temperature: Annotated[NonNegativeFloat, Flag("0: always the likeliest token")] = 0.7,
-    seed: Annotated[int, Flag("of what it writes")] = 1,
+    known: Annotated[NonNegativeInt, Flag("how many entities are listed")] = 20,
+    write: Annotated[NonNegativeInt, Flag("how many tokens are generated")] = 80,
+    temperature: Annotated[NonNegativeFloat, Flag("0 always takes the likeliest token")] = 0.7,
+    seed: Annotated[int, Flag("random seed of sampling")] = 1,
     resolver: Annotated[str, Flag("a causal one", "NAME")] = "names-causal",
 ) -> None:  # fmt: skip
-    """Read a text in a small window with a memory of the names that have left it: who is known,
-    what is kept in how many bytes, what that is worth, and a text that goes on.
+    """Read a text in a small window with a memory of the names that have left it. Shows who is
+    known, what is kept in how many bytes and how much it helps, and continues the text.
     """
     document, finder = _read(book, tokens), make_resolver(resolver)
     name, reader = open_model(model, SAMPLE, seed)
@@ -84,7 +84,7 @@ def remember(
             end = reader.decode(memory.past.tokens[-LATEST:])
             print(f"\n{each}: ...{end} |", end="", flush=True)
             streamer = _Printer(cast(Any, reader.tokenizer), skip_prompt=True)
-            memory.write_on(write, seed, remembers=remembers, streamer=streamer, **how)
+            memory.continue_text(write, seed, remembers=remembers, streamer=streamer, **how)
             print()
 
 

@@ -12,15 +12,15 @@ from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import runs_per_model
 from entity_transformers.study.values import read_yaml
 
-STUDY = Annotated[Path, Flag("a study's name, or its file", "STUDY")]
+STUDY = Annotated[Path, Flag("name or file of the study", "STUDY")]
 
 
 def run(
-    step: Annotated[str, Flag("a step: `entity-transformers steps` lists them", positional=True)],
+    step: Annotated[str, Flag("see `entity-transformers steps`", positional=True)],
     study: STUDY = Path("params.yaml"),
-    model: Annotated[str, Flag("an entry of models, for a step that runs per model")] = "",
-    seed: Annotated[int | None, Flag("a seed of the study, for a step that runs per model")] = None,
-    set: Annotated[tuple[str, ...], Flag("put a value over the study's", "SECTION.KEY=VALUE")] = (),
+    model: Annotated[str, Flag("one of the study's models, for a step that runs per model")] = "",
+    seed: Annotated[int | None, Flag("one of its seeds, for a step that runs per model")] = None,
+    set: Annotated[tuple[str, ...], Flag("override a study's value", "SECTION.KEY=VALUE")] = (),
 ) -> None:
     """Run one step: its files go below data/STUDY, and with them run.json, which says where they
     come from.
@@ -51,7 +51,7 @@ def _read_overrides(texts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def steps(
-    step: Annotated[str, Flag("say what the values of its section are", positional=True)] = "",
+    step: Annotated[str, Flag("explain the values of this step's section", positional=True)] = "",
 ) -> None:
     """List the steps in the paper's order, or the values of the section that a step reads."""
     if not step:

@@ -139,7 +139,7 @@ def _read_manifest(results: Path) -> dict[str, Any]:
     parts = [manifest.get("files"), manifest["values"], runs]
     parts += runs.values() if isinstance(runs, dict) else []
     if not all(isinstance(part, dict) for part in parts):
-        raise ValueError(f"{path}: cut or damaged: bring it back, or run report again")
+        raise ValueError(f"{path}: cut or damaged: restore it, or run report again")
     return manifest
 
 
@@ -159,7 +159,7 @@ def _find_changed(_: Any, results: Path) -> Iterator[str]:
 def require_same_values(params: Any, results: Path) -> None:
     """ValueError for what `find_other_values` finds first."""
     if other := next(find_other_values(params, results), ""):
-        raise ValueError(f"{other}: put that back, or run the study again")
+        raise ValueError(f"{other}: change it back, or run the study again")
 
 
 def find_other_values(params: Any, results: Path) -> Iterator[str]:

@@ -185,7 +185,7 @@ def draw_intervals(
                 if error and min(error)[0] < 0:
                     raise ValueError(
                         f"{bar.label}, {panel.title}: {value:g} is outside its interval, so that"
-                        " measures.csv and units.parquet are not of one run: bring both back, or"
+                        " measures.csv and units.parquet are not of one run: restore both, or"
                         " run the study again"
                     )
                 look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}

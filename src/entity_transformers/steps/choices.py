@@ -128,7 +128,7 @@ def tables() -> tuple[Any, ...]:
 def choices(run: Run) -> Rows:
     """The share of right choices, by task and scoring, of all examples and of groups of them; and
     of the examples that have something to tell, with nothing told, with their chains, and with
-    those of others. A stopped run goes on where it was.
+    those of others. A stopped run resumes where it was.
     """
     from entity_transformers.tasks.choices import decide
 

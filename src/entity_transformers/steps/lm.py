@@ -5,7 +5,7 @@ from entity_transformers.step import MODEL, Rows, Run, step
 
 @step(
     "lm",
-    "[3, 4.1, figures 2 and 3] train a model; called again it goes on where it stopped",
+    "[3, 4.1, figures 2 and 3] train a model; it resumes if it was stopped",
     phase="train",
     reads={"corpus": ("train.safetensors", "dev.safetensors", "tokenizer.json")},
     writes=(*MODEL, "curve.csv"),

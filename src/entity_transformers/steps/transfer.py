@@ -110,7 +110,7 @@ class TransferParams(Recipe):
 
 @step(
     "transfer",
-    "fine-tune on each task, as in GPT-1, with its ablations; called again it goes on",
+    "fine-tune on each task, as in GPT-1, with its ablations; it resumes if it was stopped",
     params=TransferParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"finetunes"},

@@ -138,7 +138,7 @@ class Plan:
             raise ValueError(f"{record} is missing: {make}")
         made = read_record(record.parent).get("values", {})
         if other := next(list_changed(made, self.values_of(step, model), record), ""):
-            raise ValueError(f"{other}: put that back, or {make}")
+            raise ValueError(f"{other}: change it back, or {make}")
 
     def above(
         self, step: Step, model: str = "", seed: object = None

@@ -201,7 +201,7 @@ class TextMemory:
             memory._paid = self.past.tokens, self.nats
         return memory
 
-    def write_on(
+    def continue_text(
         self, count: int, seed: int, *, remembers: bool = True, streamer: Any = None, **how: Any
     ) -> str:
         """Continue the text by ``count`` tokens with transformers' ``generate``, which takes the

@@ -82,7 +82,7 @@ def tell_passages(
 
 def score_told(run: Run, passages: Sequence[Mapping[str, Any]]) -> Rows:
     """How many passages have something to tell; the share of their last words that are right and
-    their mean nats, and both of each passage, by what is told. A stopped run goes on where it was.
+    their mean nats, and both of each passage, by what is told. A stopped run resumes where it was.
     """
     numbers, texts = tell_passages(passages, run.seed or 0)
     yield {"measure": "told", "value": len(numbers), "count": len(passages), "split": "lambada"}

@@ -246,7 +246,7 @@ class Training:
         self.streams.load(unpack("memory", snapshot.tensors))
         self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
         set_random_states(unpack("random", snapshot.tensors), self.device)
-        self.log(f"going on from step {self.progress.step}")
+        self.log(f"resuming from step {self.progress.step}")
 
     def load_final_weights(self) -> None:
         """Put the weights that the study goes on with into the model: those of the last step, or of
