@@ -22,7 +22,7 @@ PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
 
 @step(
     "analogies",
-    "word analogies, and word similarity beside that of people",
+    "word analogies, and word similarity compared with human ratings",
     reads={"lm": MODEL},
     needs={"static"},
     libraries=("gensim", "pandas"),

@@ -19,7 +19,7 @@ class CacheParams(ChoosingSection):
 
 @step(
     "cache",
-    "perplexity with a continuous cache of recent tokens, sizes compared",
+    "perplexity with a continuous cache of recent tokens, of several sizes",
     params=CacheParams,
     also=("perplexity.stride",),
     reads={"corpus": TOKENS, "lm": MODEL},

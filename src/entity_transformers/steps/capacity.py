@@ -27,7 +27,7 @@ class CapacityParams(Section):
 
 @step(
     "capacity",
-    "the loss by kind of token with room for few entities",
+    "loss by kind of token if the memory has room for few entities",
     params=CapacityParams,
     also=(
         *(f"mentions.{key}" for key in ("labels", "choose", "tokens", "report")),

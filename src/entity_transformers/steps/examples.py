@@ -33,7 +33,7 @@ class ExamplesParams(Section):
 
 @step(
     "examples",
-    "the tasks' examples, each checked and counted",
+    "examples of the tasks, checked and counted",
     phase="corpus",
     params=ExamplesParams,
     also=("corpus.bad_documents",),

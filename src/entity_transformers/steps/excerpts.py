@@ -5,7 +5,7 @@ from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 
 @step(
     "excerpts",
-    "the loss of each token of a few documents, and where memory was read",
+    "loss of each token of a few documents, and where the memory was read",
     also=("perplexity",),
     reads={"corpus": TOKENS, "lm": MODEL},
     writes=("excerpts.safetensors",),

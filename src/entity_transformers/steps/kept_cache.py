@@ -28,7 +28,7 @@ class KeptCacheParams(MemoryParams):
 
 @step(
     "kept_cache",
-    "nats per token with a continuous cache of a few earlier tokens, kept by some policy",
+    "nats per token with a continuous cache of the tokens that a policy keeps",
     params=KeptCacheParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},

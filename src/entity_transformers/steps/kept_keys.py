@@ -36,7 +36,7 @@ class KeptKeysParams(MemoryParams):
 
 @step(
     "kept_keys",
-    "nats per token with the keys and values of a few earlier tokens, kept by some policy",
+    "nats per token with the keys and values of the tokens that a policy keeps",
     params=KeptKeysParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "attend", "pretrained"},

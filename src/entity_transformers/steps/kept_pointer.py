@@ -25,7 +25,7 @@ class KeptPointerParams(MemoryParams):
 
 @step(
     "kept_pointer",
-    "nats per token with a trained pointer into a few earlier tokens, kept by some policy",
+    "nats per token with a trained pointer into the tokens that a policy keeps",
     params=KeptPointerParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},

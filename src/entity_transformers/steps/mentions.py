@@ -36,7 +36,7 @@ class MentionsParams(ChoosingSection):
 
 @step(
     "mentions",
-    "the loss by kind of token and distance of the last mention, with caches",
+    "loss by kind of token and distance to the last mention, with caches",
     params=MentionsParams,
     also=("perplexity.stride",),
     reads={"corpus": (*TOKENS, "tokenizer.json"), "lm": MODEL},

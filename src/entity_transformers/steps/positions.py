@@ -53,7 +53,7 @@ def tables() -> tuple[Any, ...]:
 
 @step(
     "positions",
-    "nats per token by the place of the token in its document",
+    "nats per token by the position of the token in its document",
     params=PositionsParams,
     also=("perplexity.stride", "perplexity.batch"),
     reads={"corpus": TOKENS, "lm": MODEL},

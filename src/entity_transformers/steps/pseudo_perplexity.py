@@ -20,7 +20,7 @@ class PseudoPerplexityParams(Section):
 
 @step(
     "pseudo_perplexity",
-    "pseudo-perplexity: each token hidden, predicted from both sides",
+    "pseudo-perplexity: each token is masked and predicted from both sides",
     params=PseudoPerplexityParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"masked"},

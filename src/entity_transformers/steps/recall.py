@@ -66,7 +66,7 @@ class RecallParams(Section):
 
 @step(
     "recall",
-    "[beyond the paper] train one way of reading and learning the memory on synthetic recall",
+    "[beyond the paper] synthetic recall: what a memory can carry beyond the window",
     params=RecallParams,
     own={"causal"},
     title="What the memory can carry",

@@ -79,7 +79,7 @@ class TextMemoryParams(MemoryParams):
 
 @step(
     "text_memory",
-    "nats per token with a few earlier tokens, kept by some policy, before each window",
+    "nats per token if the tokens that a policy keeps are put before each window",
     params=TextMemoryParams,
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal", "encode"},

@@ -42,7 +42,7 @@ def tables() -> tuple[Any, ...]:
 
 @step(
     "told_passages",
-    "LAMBADA's last words where the text tells its chains, or those of others",
+    "last words of LAMBADA, with the text's chains told in brackets",
     also=("perplexity",),
     reads={"corpus": ("tokenizer.json",), "passages": ("lambada.jsonl",), "lm": MODEL},
     needs={"causal"},
