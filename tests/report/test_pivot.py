@@ -136,8 +136,8 @@ def test_the_loss_by_class_is_that_of_its_tokens(tables, small: Results) -> None
 
 
 def test_the_note_says_how_many_units_an_interval_is_over(tables) -> None:
-    assert "Units of an interval: 40." in tables["table2"].note
-    assert "Units of an interval" not in tables["models"].note
+    assert "Intervals are over 40 units." in tables["table2"].note
+    assert "Intervals are over" not in tables["models"].note
 
 
 def test_guided_heads_are_compared_over_passages() -> None:

@@ -93,7 +93,7 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
     plain, ours, gap = list_rows(vectors.HEADS.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
     assert plain["Accuracy"].value == pytest.approx(5 / 12)
-    assert plain["Less nearest"].value == pytest.approx(2 / 12)
+    assert plain["Minus nearest"].value == pytest.approx(2 / 12)
     assert str(plain["Nearest"]) == "25.0%"
     assert str(plain["Chance"]) == MISSING
     assert gap["Accuracy"].value == pytest.approx(ours["Accuracy"].value - 5 / 12)

@@ -55,10 +55,10 @@ def build_claims(results: Results) -> Table:
             if compared and results.ran(step)
         ),
         measures="Each claim is judged by the numbers of this study alone.",
-        note=f"""{intervals.INTERVAL} {OPEN.capitalize()}: the interval includes zero or could not
-            be computed. {intervals.SMALLER.capitalize()}: an effect as large as the paper's lies
-            outside the interval, whatever the sign. {UNUSED.capitalize()}: what the memory is given
-            changes less than {INERT} nats per token.""",
+        note=f"""{intervals.INTERVAL} “{OPEN.capitalize()}” means that the interval includes zero or
+            could not be computed, “{intervals.SMALLER}” that an effect as large as the paper's lies
+            outside the interval, whatever the sign, and “{UNUSED}” that what the memory is given
+            changes the loss by less than {INERT} nats per token.""",
     )
 
 
@@ -160,8 +160,8 @@ def _validation(results: Results) -> Judged:
     train, dev = (results.statistic(results.proposed, key).value for key in keys)
     if train is None or dev is None:
         return NOT_MEASURED
-    text = f"{dev:.3f} against {train:.3f} nats per token; text never trained on, every token"
-    return HOLDS if dev < train / 2 else FAILS, f"{text} counted once"
+    text = f"{dev:.3f} against {train:.3f} nats per token, on text that was not trained on and with"
+    return HOLDS if dev < train / 2 else FAILS, f"{text} every token counted once"
 
 
 def _lambada(results: Results) -> Judged:

@@ -55,9 +55,10 @@ PRINTED: dict[str, Mapping[str, float]] = {
 """What the paper prints of train and test."""
 NOTES = {
     COUNTS["kept_mentions"]: (
-        "“Kept” counts what remains after nested mentions are resolved, “lost” what that costs."
+        "“Kept” counts what remains after nested mentions have been resolved, “lost” what was"
+        " removed."
     ),
-    list(GROUPS)[-1]: "Parts of speech: of the words with a known one.",
+    list(GROUPS)[-1]: "Shares of parts of speech are of the words whose part of speech is known.",
 }
 """What is said of rows where they are shown."""
 
@@ -114,8 +115,8 @@ def describe_tagger(results: Results) -> str:
     """How the target words' parts of speech were found, and how far they can be trusted."""
     rows = results.frame.find(PASSAGES, split="dev", words="last", measure="tagger_accuracy")
     return "".join(
-        "Those of the passages' targets are from a tagger trained on the training split, which"
-        f" gets {value:.1%} of the last words of dev's sentences ({count:,}) right."
+        "The parts of speech of the passages' targets come from a tagger trained on the training"
+        f" split, which is right for {value:.1%} of the last words of dev's sentences ({count:,})."
         for value, count in zip(rows["value"], rows["count"], strict=True)
     )
 
@@ -142,7 +143,7 @@ def build_corpus(results: Results) -> Table:
         columns=("Quantity", *splits, "Paper, train", "Paper, test"),
         rows=(*rows, *list_passages(results, len(splits))),
         measures="How much text there is, and how much of it refers to entities.",
-        paper_note="""What the paper calls “entity mentions” are the numbers of chains in
+        paper_note="""The paper's numbers of “entity mentions” are the numbers of chains in
             CoNLL-2012.""",
         note=" ".join((*notes, describe_tagger(results))),
     )
@@ -169,8 +170,9 @@ def build_example(results: Results) -> Table:
         title=f"Table 1: an aligned example{f' ({example.document})' if example else ''}",
         columns=("", *(f"{i + 1}" for i in range(WIDE))),
         rows=tuple(rows),
-        measures="""What the models read: words (X), the entity each is part of (E, “;” for none)
-            and the tokens of each word (T). Entities are numbered by document.""",
+        measures="""What the models read: the words (X), the entity that each word refers to (E,
+            with “;” for none) and the tokens of each word (T). Entities are numbered within each
+            document.""",
     )
 
 

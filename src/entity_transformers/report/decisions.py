@@ -53,9 +53,9 @@ COSTS = Pivot(
         _part("joint", "Words and decisions"),
     ),
     measures="""What words and entity decisions cost, in nats per token, if EntityNLM's decisions
-        are learnt from the states of a model whose weights stay as they are.""",
-    note="""Told: the annotated chains are known, up to and including the word's own mention. Only
-        the first column is of the words alone.""",
+        are learnt from the states of a model whose weights are frozen.""",
+    note="""“Told” means that the annotated chains are known, up to and including the word's own
+        mention. Only the first column is a loss of the words alone.""",
 )
 
 
@@ -82,11 +82,11 @@ WORDS = Pivot(
         _against("Against the model alone", PLAIN),
         _against("Against a learnt vector", SHIFT),
     ),
-    measures="""Do entity decisions make words likelier if they are not given? Only the words are
+    measures="""Do entity decisions make words more likely if they are not given? Only the words are
         predicted; the sum over all decisions is estimated from samples.""",
-    note="""Against: nats per token. A learnt vector, trained as long, shows what is gained without
-        entities. If few groups count, a perplexity is only an upper bound and its standard error
-        says little.""",
+    note="""Differences are in nats per token. The learnt vector, which is trained as long, shows
+        what can be gained without entities. If few groups count, the perplexity is only an upper
+        bound, and its standard error says little.""",
 )
 NEXT = Pivot(
     name="decisions_entities",
@@ -106,11 +106,11 @@ NEXT = Pivot(
             Measure(f"Mentions, {name}", "accuracy", shows="count", place={"among": among}),
         )
     ),
-    measures="""Asked at the beginning of a mention, from the text and the mentions before it: of
-        which entity is it, or of a new one?""",
-    note="""Nats per mention; known: given that it was mentioned before. Recency and frequency weigh
-        entities by a power of how recently or how often they were mentioned, chosen on the other
-        split.""",
+    measures="""At the beginning of a mention: which entity, or a new one, does it refer to, given
+        the text and the mentions before it?""",
+    note="""Nats are per mention. “Known” means given that the entity was mentioned before. Recency
+        and frequency weigh entities by a power of how recently or how often they were mentioned,
+        which is chosen on the other split.""",
 )
 
 
@@ -131,11 +131,12 @@ TOKENS = Pivot(
         _part(ALONE, "PPL per word, summed out", "perplexity_word", 2),
         _part(TOLD, "PPL per word, told", "perplexity_word", 2),
     ),
-    measures="""Does it make words likelier to decide of each whether it is in a mention, and of
-        which entity (SetLM)?""",
-    note="""Nats per token. Summed out: the exact sum over both ways, with the entities that the
-        model itself has found. Told: whether the word is in a mention is given, as SetLM's
-        published code scores words; this is no language model's probability.""",
+    measures="""Do words become more likely if the model decides for each whether it is in a
+        mention, and of which entity (SetLM)?""",
+    note="""Losses are in nats per token. “Summed out” is the exact sum over both cases, with the
+        entities that the model itself has found. “Told” means that it is given whether the word is
+        in a mention, which is how SetLM's published code scores words; this is not the probability
+        of a language model.""",
 )
 DECIDED = Pivot(
     name="setlm_decided",
@@ -149,9 +150,10 @@ DECIDED = Pivot(
         Measure("Right entity", "accuracy", percent=True),
         Measure("Tokens in mentions", "recall", shows="count"),
     ),
-    measures="The likeliest candidate of each token, where the chains so far are known.",
-    note="""In percent of tokens. Candidates: none, a new entity, and every one so far. Right
-        entity: of the tokens in mentions, those whose own is the likeliest of all.""",
+    measures="The likeliest candidate for each token, given the chains so far.",
+    note="""In percent of tokens. The candidates are none, a new entity, and every entity so far.
+        “Right entity” is the share of the tokens in mentions for which the right entity is the
+        likeliest candidate.""",
 )
 
 

@@ -31,8 +31,9 @@ SMALLER, UNUSED = "smaller than printed", "inert"
 BOOTSTRAPPED = 20  # units from which on they are resampled
 INERT = 1e-3  # nats per token: a memory that changes less is not used
 INTERVAL = (
-    f"Intervals are {LEVEL:.0%} confidence intervals; the variances over documents (by a bootstrap,"
-    f" or by a jackknife where they are fewer than {BOOTSTRAPPED}) and over seeds are added."
+    f"Intervals are {LEVEL:.0%} confidence intervals. They add the variance over documents (from a"
+    f" bootstrap, or from a jackknife if there are fewer than {BOOTSTRAPPED}) to the variance over"
+    " seeds."
 )
 
 

@@ -83,9 +83,11 @@ def explain_missing(results: Results) -> str:
     trained, apart = results.measured(STEP), find_apart(results)
     hidden = [write_label(model) for model in trained if not model.can({"causal"})]
     others = [write_label(m) for m in trained if m.can({"causal"}) and m.name in apart]
-    text = f" No perplexity (no next token is predicted): {', '.join(hidden)}." if hidden else ""
+    text = ""
+    if hidden:
+        text += f" Without perplexity, as they predict no next token: {', '.join(hidden)}."
     if others:
-        text += f" No loss of training (another objective): {', '.join(others)}."
+        text += f" Without training loss, as the objective differs: {', '.join(others)}."
     return text
 
 
@@ -131,9 +133,10 @@ MODELS = Pivot(
         Measure("s / step", "seconds_per_step", 3, cell=_time),
         Measure("Tokens / s", "tokens_per_second", 0, cell=_time),
     ),
-    measures="""Labels: the layer of entity labels that the model is trained on. Controls are GPT2E
-        without labels (unlabelled), with labels permuted among a document's mentions (shuffled) or
-        without one on first mentions (first-only), and GPT2 with as many parameters.""",
+    measures="""“Labels” is the layer of entity labels that a model is trained on. The controls are
+        GPT2E without labels (unlabelled), with labels permuted among a document's mentions
+        (shuffled) or without labels on first mentions (first-only), and GPT2 with as many
+        parameters.""",
     note=lambda results: (
         f"Losses are in nats per token.{explain_missing(results)}{describe_others(results)}"
     ),
@@ -186,14 +189,14 @@ def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figur
 
 
 def draw_training(results: Results) -> Figure | None:
-    """Figure 2: training loss, the mean since the previous point, dropout on; lines are means over
-    the seeds, bands reach from the lowest seed to the highest.
+    """Figure 2: training loss (the mean since the previous point, with dropout). Lines are means
+    over seeds; bands reach from the lowest seed to the highest.
     """
     return _draw_curves(results, "train_loss", "Training loss")
 
 
 def draw_validation(results: Results) -> Figure | None:
-    """Figure 3: validation loss; dashed: the same model without entities."""
+    """Figure 3: validation loss. Dashed lines are the same model without entities."""
     return _draw_curves(results, "dev_loss_on", "Validation loss", "dev_loss_off")
 
 
@@ -253,18 +256,18 @@ OVERVIEW = Pivot(
     measures="What each system costs to train and what it reaches, by era and year.",
     note=lambda results: OVERVIEW_NOTE + MIXED_NOTE * ("reading" in results.frame.data),
 )
-OVERVIEW_NOTE = """Of the test split, no entities given. Brackets: 95 % intervals over documents and
-        seeds; ±: standard deviation over seeds. With a cache: of recent tokens, the largest.
-        Seconds: of the training steps alone, and of the weights that a system started from.
-        Predicted: how many of the tokens seen training asks for; ELECTRA's discriminator judges all
-        of them."""
-MIXED_NOTE = """ Layers mixed: F1 of a tagger that reads a learnt mix of all layers, where NER F1 is
-        of the last one (ELMo's tagger always reads a mix)."""
+OVERVIEW_NOTE = """Scores are of the test split, without entities. Brackets are 95 % intervals over
+    documents and seeds, and ± is the standard deviation over seeds. “With a cache” means with the
+    largest cache of recent tokens. Seconds are those of the training steps alone, including the
+    training of the weights that a system started from. “Predicted” is the number of training tokens
+    that the objective predicts; ELECTRA's discriminator judges all of them."""
+MIXED_NOTE = """ “Layers mixed” is the F1 of a tagger that reads a learnt mix of all layers, whereas
+    “NER F1” is that of the last layer (ELMo's tagger always reads a mix)."""
 
 
 def draw_overview(results: Results) -> Figure | None:
     """What each system reaches, by era and year, with the seconds of its training. Bars are 95 %
-    intervals over documents and, where there are several, over seeds.
+    intervals over documents and, if there are several, over seeds.
     """
     colours, bits, scores = choose_colours(results), list[Bar | None](), list[Bar | None]()
     for model in list_systems(results):
@@ -329,12 +332,12 @@ ADAPTERS = Pivot(
     step=STEP,
     rows=(values("model", lambda r: {m: n for n, m in list_adapters(r).items()}, "Labels"),),
     columns=(_adapter_columns,),
-    measures="""Nats per token with what each entry reads: on dev at each learning rate, of which
-        the best is kept, and on test.""",
-    note=f"""LoRA: as many parameters in the same blocks, without a memory. If the positive control
-        is not better than no labels by {-LEARNT} nats, the memory has not been learnt to be used,
-        and the other rows say nothing of what labels are worth. A row in longer windows differs
-        from the others by its windows, too.""",
+    measures="""Nats per token by what each entry reads: on dev at each learning rate, of which the
+        best is used, and on test.""",
+    note=f"""LoRA has as many parameters in the same blocks and no memory. If the positive control
+        is not better than no labels by {-LEARNT} nats, the model has not learnt to use the memory,
+        and the other rows do not say what labels are worth. Entries in longer windows differ from
+        the others by their windows, too.""",
 )
 
 

@@ -74,9 +74,9 @@ def _list_distances(results: Results) -> dict[str, str]:
 def _say_recall(results: Results) -> str:
     rows = results.frame.find(RECALL).drop_duplicates("measure").set_index("measure")
     told, questions = rows["value"], next(iter(results.frame.runs(ALL).values())).count
-    return f"""Every row read {told["documents"]:,.0f} documents of {told["entities"]:.0f} entities
-        and {told["windows"]:.0f} windows of {told["window"]:.0f} tokens; {questions:,} questions in
-        later windows. Chance is {told["chance"]:.2f}."""
+    return f"""Every model read {told["documents"]:,.0f} documents with {told["entities"]:.0f}
+        entities and {told["windows"]:.0f} windows of {told["window"]:.0f} tokens, and is scored on
+        {questions:,} questions in later windows. Chance is {told["chance"]:.2f}."""
 
 
 RECALLED = Pivot(
@@ -86,15 +86,15 @@ RECALLED = Pivot(
     where={"measure": "accuracy"},
     rows=(values("model", list_trained, "Reading and learning"),),
     columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")], RECALL),),
-    measures="""The share of right answers about facts that the first window of a generated document
-        states, and that later windows see only through the memory.""",
+    measures="""The share of correct answers to questions about facts that the first window of a
+        generated document states, and that later windows can see only through the memory.""",
     note=_say_recall,
 )
 
 
 def draw_recall(results: Results) -> figures.Figure | None:
-    """Synthetic recall: the share of facts answered beyond the window that stated them, the mean
-    over seeds from the lowest to the highest; dotted: chance.
+    """Synthetic recall: the share of facts recalled in windows after the one that stated them.
+    Points are means over seeds, bars reach from the lowest to the highest seed. Dotted: chance.
     """
     bars, chance = list[figures.Bar](), None
     for name, label in list_trained(results).items():
@@ -194,11 +194,12 @@ MENTIONS = Pivot(
         _less("Against the baseline", _baseline),
         _groups,
     ),
-    measures="The loss in nats per token by what the token is, with what a reader may know.",
-    note="""Labels: none, those of mentions that have ended (lagged), or that of the token just read
-        (given), which reveals that a mention has begun. Entities and KiB: remembered at a
-        document's end. Against the baseline: without labels and with a cache of that size. Near:
-        the entity was mentioned at most a window before, else far.""",
+    measures="The loss in nats per token, by kind of token and by what the model may know.",
+    note="""Labels are none, those of mentions that have ended (lagged), or also that of the token
+        just read (given), which reveals that a mention has begun. Entities and KiB are what is
+        remembered at the end of a document. The baseline is read without labels and with a cache of
+        the same size. A later mention is near if its entity was mentioned at most a window before,
+        and otherwise far.""",
 )
 
 
@@ -247,11 +248,11 @@ CAPACITY = Pivot(
         _less("Against these", _as_heavy),
         _less("Far, against these", _as_heavy, FAR),
     ),
-    measures="Few entities beside few recent tokens, against recent tokens alone.",
-    note="""Nats per token with room for so many entities, of which those mentioned longest ago are
-        forgotten, beside a cache of so many recent tokens. Recent tokens alone: the baseline
-        without labels, with a cache of as many entries, or with the smallest tried that has no
-        fewer bytes.""",
+    measures="A few entities beside a few recent tokens, compared with recent tokens alone.",
+    note="""Nats per token if there is room for so many entities, of which those mentioned longest
+        ago are forgotten, beside a cache of so many recent tokens. “Recent tokens alone” is the
+        baseline without labels, with a cache of as many entries, or with the smallest cache tried
+        that has no fewer bytes.""",
 )
 
 
@@ -277,7 +278,7 @@ def say_capacity(results: Results) -> tuple[str, ...]:
 
 def draw_capacity(results: Results) -> figures.Figure | None:
     """Loss by what is remembered beyond the window, in entries (entities and recent tokens
-    together) and in bytes; dashed: the baseline, which has recent tokens alone.
+    together) and in bytes. Dashed: the baseline, which has recent tokens alone.
     """
     drawn = list[tuple[list[Place], dict[str, Any]]]()
     if results.baseline is not None and (recent := list(list_recent(results).values())):

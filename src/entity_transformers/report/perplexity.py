@@ -111,15 +111,16 @@ TABLE2 = Pivot(
         Measure("PPL per word", "perplexity_word"),
         Measure("Bits per byte", "bits_per_byte", 4),
     ),
-    measures="How well each model predicts text; PPL and loss (nats) are per token.",
+    measures="""How well each model predicts text. Perplexity (PPL) and loss (in nats) are per
+        token.""",
     note=lambda results: (
-        f"""Training: the mean since the validation before the one whose weights
-        are scored, dropout on. Time: the median of a training step in seconds, and the scoring of
-        as many tokens. {INTERVAL}{lm.explain_missing(results)}"""
+        f"""Training rows show the mean since the validation before the one whose
+        weights are scored, with dropout. Times are the median of a training step in seconds and,
+        for validation, the time to score as many tokens. {INTERVAL}{lm.explain_missing(results)}"""
     ),
-    paper_note="""The paper's two times look swapped: its text calls GPT2E the slower. Its
-        validation loss of 0.187 beside a training loss of 1.71 cannot be that of text never
-        seen.""",
+    paper_note="""The paper's two times look swapped, since its text calls GPT2E the slower model.
+        Its validation loss of 0.187, beside a training loss of 1.71, cannot be that of unseen
+        text.""",
 )
 
 
@@ -169,6 +170,11 @@ def _tested(results: Results) -> str:
     return name if ours and not has_entities(ours) else f"{name} with entities"
 
 
+def _say_not_run(results: Results) -> str:
+    missing = list_missing_controls(results, results.trained)
+    return f" Controls that were not run: {', '.join(missing)}." if missing else ""
+
+
 CONTROLS = Pivot(
     name="controls",
     title=lambda results: (
@@ -185,14 +191,14 @@ CONTROLS = Pivot(
         Measure("Verdict", held="verdict"),
     ),
     measures=lambda results: (
-        f"""The difference in loss, {_tested(results)} minus the other model,
-        in nats per token: below zero the former is better."""
+        f"""The loss of {_tested(results)} minus that of the other model, in
+        nats per token. Below zero the former is better."""
     ),
     note=lambda results: (
-        f"""{OPEN.capitalize()}: zero is inside the interval; equivalent: all of it
-        lies within ±{MARGIN}; {UNUSED}: what the memory is given changes less than {INERT}.
-        {INTERVAL} A control is met with entities on or off, whichever is better for it. Not run:
-        {", ".join(list_missing_controls(results, results.trained)) or "none"}."""
+        f"""“{OPEN.capitalize()}” means that the interval includes zero, “equivalent”
+        that all of it lies within ±{MARGIN}, and “{UNUSED}” that what the memory is given changes
+        the loss by less than {INERT}. {INTERVAL} A control is read with or without entities,
+        whichever is better for it.{_say_not_run(results)}"""
     ),
 )
 
@@ -229,8 +235,9 @@ OTHERS = Pivot(
     step=STEP,
     rows=(Axis(("Model", "Minus"), _list_others),),
     columns=CONTROLS.columns,
-    measures="""The difference in loss, the first minus the second, in nats per token, each with the
-        entities that it is given; below them those that were trained in the same way.""",
+    measures="""The loss of the first model minus that of the second, in nats per token, each with
+        the entities that it is given. Comparisons with models that were trained in the same way
+        follow that with the baseline.""",
     note=INTERVAL,
 )
 
@@ -258,9 +265,10 @@ BY_CLASS = Pivot(
         Measure("Tokens", "loss", shows="count", place={"entities": "off"}),
         *(Measure(f"PPL {one}", "perplexity", place={"entities": one}) for one in CONDITIONS),
     ),
-    measures="Where knowing entities could help.",
-    note="""Gold labels reveal that an entity will come back, and what a reader would have to infer:
-        compare entities off and the controls before crediting the memory.""",
+    measures="""The perplexity of tokens outside mentions, in first mentions and in later ones,
+        where knowing entities could help.""",
+    note="""Gold labels reveal that an entity will be mentioned again, which a reader would have to
+        infer. Before crediting the memory, compare with entities off and with the controls.""",
 )
 HIDDEN = Pivot(
     name=PSEUDO,
@@ -275,16 +283,17 @@ HIDDEN = Pivot(
         Measure("Tokens", shows="count"),
         Measure("Documents", "documents", 0, place={"entities": ""}),
     ),
-    measures="""How well each token is predicted from all others of its window: each is hidden in
-        its turn (Salazar et al., 2020).""",
-    note="""This is no probability of the text: compare it only between models of hidden tokens with
-        one encoder and the same windows. Entities on: the hidden token's label is given too.""",
+    measures="""How well each token is predicted from all other tokens of its window, when each is
+        masked in turn (Salazar et al., 2020).""",
+    note="""This is not a probability of the text, so compare it only between masked models with the
+        same tokenizer and windows. With entities on, the label of the masked token is given,
+        too.""",
 )
 
 
 def draw_differences(results: Results) -> Figure | None:
     """Loss of the model under test minus that of each other model, with 95 % intervals over
-    documents and seeds; grey: within ±0.02, which counts as no difference.
+    documents and seeds. Grey: within ±0.02, which counts as no difference.
     """
     colours, bars = choose_colours(results), list[Bar]()
     for model, given, gap in intervals.compare_all(results):
@@ -334,13 +343,14 @@ TABLE3 = Pivot(
         Measure("Passages", "passages", 0, place={"entities": ""}),
         Measure("Truncated", "truncated", 0, place={"entities": ""}),
     ),
-    measures="How well a passage, and the word that ends it, is predicted. No entities are given.",
-    note="""Last word: as in lm-evaluation-harness. Nats are the logarithm of a perplexity. The
-        interval of a difference is over passages and seeds.""",
+    measures="""How well each passage, and the word that ends it, is predicted. No entities are
+        given.""",
+    note="""Last words are scored as in lm-evaluation-harness. Nats are the logarithm of a
+        perplexity. The interval of a difference is over passages and seeds.""",
     paper_note=lambda results: (
-        "The paper's numbers are of LAMBADA, these passages are generated."
+        "The paper's numbers are for LAMBADA, whereas these passages are generated."
         if results.passages == GENERATED
-        else "The paper prints perplexities, 196.81, 219.97; it does not say of what."
+        else "The paper prints the perplexities 196.81 and 219.97 without saying of what they are."
     ),
 )
 
@@ -375,15 +385,16 @@ PAIRED = (
     Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"]))),
 )
 """Columns of a row whose ``pairs`` are those of its seeds."""
-PAIRED_NOTE = """In points, with an interval over examples and seeds; p is that of the exact test,
-    the largest of all seeds, and not corrected for the number of rows."""
+PAIRED_NOTE = """Differences are in points, with an interval over examples and seeds. The p value is
+    that of McNemar's exact test, the largest over the seeds, and is not corrected for the number of
+    rows."""
 GUIDED = Pivot(
     name="guided",
     title="A guided head: last words",
     step=LAMBADA,
     rows=(Axis(("Difference",), _guided),),
     columns=(*PAIRED, Measure("Last word nats", digits=4, cell=_compare_last_words)),
-    measures="A model with a head guided by gold chains, minus each other one of its kind.",
+    measures="A model with a head guided by gold chains, minus each other model of its kind.",
     note=f"{PAIRED_NOTE} Nats are per last word.",
 )
 

@@ -185,11 +185,11 @@ def make_losses(step: str) -> Pivot:
             Measure("Bits per byte", digits=4, held="bits"),
             partial(_budgets, step=step),
         ),
-        measures="""Nats per token without a memory, and how much more (+) or less (−) they are with
-            so many tokens kept of the text before the window.""",
-        note="""Means over documents or books, with Student's intervals of 95 %. What each policy
-            keeps is said in docs/remembering.md; in brackets: whose labels say what a mention is.
-            Renamed: the same text with invented names.""",
+        measures="""The loss in nats per token without a memory, and how much higher (+) or lower
+            (−) it is if so many tokens of the text before the window are kept.""",
+        note="""Numbers are means over documents or books, with Student's 95 % intervals.
+            docs/remembering.md says what each policy keeps; a name in brackets says whose labels
+            define the mentions. Renamed texts are the same texts with invented names.""",
     )
 
 
@@ -296,14 +296,16 @@ def make_contrasts(step: str) -> Pivot:
             Measure("p (Holm)", digits=4, held="p"),
             Measure("Verdict", held="verdict"),
         ),
-        measures="The plan's contrasts (studies/remembering.md), set before any score was known.",
-        note=f"""Nats per token, lower is better. Unseen texts: without the novels whose scores were
-            seen before the plan's study was run, if it has any. Near and far mentions: later ones,
-            whose entity was mentioned last within as many tokens as the window has, or before that.
-            p: of sign flips, adjusted over the decided rows of this table. Supported: better by
-            0.03 (P1), 0.015 (P2) or {EQUIVALENT} (P8) at least. Equivalent: within {EQUIVALENT} by
-            two one-sided tests. Decided rows of renamed texts: memorised if less than half of a
-            difference for the better is left.""",
+        measures="""The plan's contrasts (studies/remembering.md), which were set before any score
+            was known.""",
+        note=f"""Differences are in nats per token; negative means that the first is better. “In
+            unseen texts” leaves out the novels whose scores were seen before the study was run.
+            Near and far mentions are later ones, whose entity was last mentioned within as many
+            tokens as the window has, or before that. p values are from sign-flip tests, adjusted by
+            Holm's method over the decided rows of this table. “Supported” means better by at least
+            0.03 (P1), 0.015 (P2) or {EQUIVALENT} (P8), “equivalent” within {EQUIVALENT} by two
+            one-sided tests. In renamed texts a decided difference counts as memorised if less than
+            half of it is left.""",
     )
 
 
@@ -347,11 +349,11 @@ PRICES = Pivot(
         Measure("KiB of that", digits=0, held="more"),
         Measure("Times as many", digits=0, held="times"),
     ),
-    measures="""Beside the shortest window: the share of what the longest one gains over it, and the
-        longer window that has the same loss.""",
-    note="""KiB: what the memory's tensors hold, and the keys and values that the longer window has
-        beyond the short one's. Windows that were not read are interpolated by the logarithm of
-        their length; a memory is never said to be worth more than the longest.""",
+    measures="""The share of what the longest window gains over the shortest one that a memory
+        beside the shortest window gains, and the longer window that has the same loss.""",
+    note="""KiB are those of the memory's tensors, and of the keys and values that the longer window
+        has in addition to the short one's. Windows that were not read are interpolated by the
+        logarithm of their length. No memory is said to be worth more than the longest window.""",
 )
 
 
@@ -382,15 +384,16 @@ GAINS = Pivot(
     step=CACHE,
     rows=(Axis(("What is held", "Tokens"), _list_held),),
     columns=tuple(Measure(kind, digits=4, held=kind) for kind in KINDS),
-    measures="""Nats per token of the whole text minus those of the smallest window alone, by
-        kind of token: the columns add up to the whole difference.""",
-    note="Mentions: of names by their spelling. Means over books, with Student's intervals.",
+    measures="""Nats per token of the whole text minus those of the shortest window alone, by kind
+        of token, so that the columns add up to the whole difference.""",
+    note="""Mentions are of names, found by their spelling. Numbers are means over books, with
+        Student's intervals.""",
 )
 
 
 def draw_gains(results: Results) -> figures.Figure | None:
-    """Nats per token that a longer window gains over the smallest, and that 256 tokens gain which
-    are kept beside it, by the kind of token that the gain is of.
+    """Nats per token that a longer window gains over the shortest one, and that 256 tokens gain if
+    they are kept beside it, by the kind of token predicted.
     """
     found = list_gains(results)
     bars = {name: gaps for (name, budget), gaps in found.items() if budget in (0, 256)}
@@ -440,9 +443,9 @@ def summarise(results: Results) -> Iterator[tuple[str, float]]:
 
 
 def draw_prices(results: Results) -> figures.Figure | None:
-    """Nats per token by what is held beside a window, in KiB: in a cache of kept tokens, or as the
+    """Nats per token by what is held beside a window, in KiB, in a cache of kept tokens or as the
     keys and values of a longer window (black). Left: all tokens. Right: later mentions whose entity
-    was mentioned last before the window.
+    was last mentioned before the window.
     """
     nats, (windows, held) = read_nats(results, CACHE), read_kib(results)
     if len(windows) < 2:
@@ -465,9 +468,9 @@ def draw_prices(results: Results) -> figures.Figure | None:
 
 
 def draw_contrasts(results: Results) -> figures.Figure | None:
-    """P1 and P2: nats per token with 256 tokens of names minus those with as many others, in a
-    cache beside each window, as keys and values, and for a trained pointer. Hollow: reported
-    without a decision; grey: equivalent.
+    """P1 and P2: nats per token with 256 tokens of names minus those with as many other tokens, in
+    a cache beside each window, as keys and values, and for a trained pointer. Hollow points are
+    reported without a decision; grey marks equivalence.
     """
     panels: dict[str, dict[str, figures.Bar]] = {}
     for step in filter(results.ran, (CACHE, "kept_keys", "kept_pointer")):

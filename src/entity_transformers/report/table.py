@@ -105,7 +105,7 @@ def finish(table: Table, paper: bool) -> Table:
     numbers = (cell for row in table.rows for cell in row if isinstance(cell, Number))
     units = sorted({cell.units for cell in numbers if cell.units and cell.interval})
     many = " to ".join(f"{count:,}" for count in dict.fromkeys((*units[:1], *units[-1:])))
-    told = f"Units of an interval: {many}." if units else ""
+    told = f"Intervals are over {many} units." if units else ""
     shown = select(table, lambda name, _: paper or not is_paper(name))
     return replace(
         shown,

@@ -112,11 +112,12 @@ SCORES = Pivot(
         Measure("Moved", "moved", 0, shows="plain"),
     ),
     sparse=True,
-    measures="Pretrained models trained on a task, with a linear layer on their last state.",
-    note="""Accuracy with the 95% interval over examples (Wilson); ±: standard deviation over seeds.
-        Full: no entities are given. A task after another: the model was trained on the other.
-        Recalled: examples in which an entity of the first text comes again after it. Moved: those
-        in which shuffled entities are others than the resolver's.""",
+    measures="Pretrained models fine-tuned on a task, with a linear layer on their last state.",
+    note="""Accuracy with its 95% interval over examples (Wilson); ± is the standard deviation over
+        seeds. The variant “full” is given no entities. A task “after” another is scored on a model
+        that was trained on the other. “Recalled” counts examples in which an entity of the first
+        text is mentioned again after it, “moved” those in which shuffled entities differ from the
+        resolver's.""",
 )
 
 
@@ -142,10 +143,11 @@ PAIRS = Pivot(
     step=STEP,
     rows=(Axis(("Task", "Split", "Difference"), _pairs),),
     columns=PAIRED,
-    measures="Two models, or one in two variants, on the same examples.",
-    note=f"""{PAIRED_NOTE} Of WinoBias (Zhao et al., 2018) also pro, where a pronoun's gender is the
-        stereotypical one of the right occupation, minus anti, where it is not: the candidate takes
-        the pronoun's place, so that such a gap can only come from a second pronoun.""",
+    measures="Two models, or two variants of one model, on the same examples.",
+    note=f"""{PAIRED_NOTE} For WinoBias (Zhao et al., 2018) there is also the difference between
+        pro, where a pronoun has the stereotypical gender of the right occupation, and anti, where
+        it has the other. The candidate takes the pronoun's place, so that such a gap can only come
+        from a second pronoun.""",
 )
 
 
@@ -171,8 +173,9 @@ RATES = Pivot(
     columns=(
         cross(values("rate", list_rates, "Rate"), [Measure("", digits=4, shows="plain")], STEP),
     ),
-    measures="Loss on dev after fine-tuning at each rate, of one seed; the lowest one's is taken.",
-    note="Nats per example. Only the rate that was chosen is scored on test.",
+    measures="""Loss on dev after fine-tuning at each rate, with one seed; the rate with the lowest
+        loss is used.""",
+    note="Losses are in nats per example. Only the chosen rate is scored on test.",
 )
 
 

@@ -101,14 +101,14 @@ TABLE4 = Pivot(
         Measure("Entities", shows="count"),
         Measure("Mentions", "mentions", 0),
     ),
-    measures="""How alike the vectors of one entity's mentions are, and how alike they and the
-        entity's memory vector are; averages over entities. On and off: with and without
-        entities.""",
-    note="""GPT2 has no memory: there an entity's vector is the state of its latest mention. Read a
-        similarity against the one between different entities. If the values of entity attention are
-        hidden states, a word alone has one key, and its vector cannot depend on its entity.""",
+    measures="""How similar the vectors of an entity's mentions are to each other and to the
+        entity's memory vector, averaged over entities. On and off: with and without entities.""",
+    note="""GPT2 has no memory, so the state of an entity's latest mention serves as its vector.
+        Compare each similarity with the one between different entities. If the values of entity
+        attention are hidden states, a word alone has only one key, so that its vector cannot depend
+        on its entity.""",
     paper_note="""The paper takes each word without context. Its entity rows are near zero, as is
-        the similarity to ones, the memory's initial vector.""",
+        the similarity to the vector of ones, with which the memory starts.""",
     marked=lambda results, place: _find_printed(results, place) is not None,
 )
 
@@ -131,9 +131,9 @@ EVERY = Pivot(
             "{0}: {1}",
         ),
     ),
-    measures="""Mentions of one entity with each other, with their entity's vector, and mentions of
-        different entities.""",
-    note="Every model reads gold labels where entities are on, the controls too.",
+    measures="""The similarity of one entity's mentions to each other and to the entity's vector,
+        and of mentions of different entities.""",
+    note="With entities on, every model reads gold labels, including the controls.",
 )
 ACROSS = Pivot(
     name="similarity_across",
@@ -145,11 +145,11 @@ ACROSS = Pivot(
     keep=lambda results, place: any(
         results.has(*side(place, group=group)) for group in _tags(results)
     ),
-    measures="""Linear CKA of a model's vectors and the baseline's of the same words: 1 where one is
-        a rotation of the other. On: with their entities, as mentions; off: as words outside
-        them.""",
-    note="""A cosine of two models' vectors says nothing: each model's axes are its own, and a model
-        that is rotated throughout is the same model.""",
+    measures="""Linear CKA of a model's vectors and the baseline's vectors of the same words; 1
+        means that one is a rotation of the other. On: with their entities, as mentions; off: as
+        words outside mentions.""",
+    note="""The cosine of vectors of two models says nothing, because each model has its own axes
+        and remains the same model if they are rotated.""",
 )
 WORDS = Pivot(
     name="analogies",
@@ -176,10 +176,11 @@ WORDS = Pivot(
             "{0}{1}",
         ),
     ),
-    measures="""Right answers to a is to b as c is to what, and the rank correlation of cosines with
-        what people said of the similarity of two words.""",
-    note="""Questions of Mikolov et al. (2013), pairs of WordSim-353 and SimLex-999; only those
-        whose words are all known count: compare rows with equal shares of known ones.""",
+    measures="""Right answers to “a is to b as c is to what?”, and the rank correlation of cosines
+        with human ratings of the similarity of two words.""",
+    note="""Questions are those of Mikolov et al. (2013), pairs those of WordSim-353 and SimLex-999.
+        Only those whose words are all known count, so compare rows with equal shares of known
+        ones.""",
 )
 CLOUDS = {
     "embeddings_proposed": ("proposed",),
@@ -191,8 +192,9 @@ CLOUDS = {
 
 def _draw(name: str) -> Callable[[Results], Figure | None]:
     def draw(results: Results) -> Figure | None:
-        """Appendix: mentions of the most-mentioned entities, head words in their document, entities
-        given; of two models in one projection, each one's mean removed.
+        """Appendix: mentions of the entities mentioned most often, by the vectors of their head
+        words in context, with entities. Two models share one projection, after the mean of each is
+        removed.
         """
         cloud = results.pictures.clouds.get(name)
         labels = {entry.name: write_label(entry) for entry in results.entries}
@@ -259,22 +261,23 @@ def make_table5(level: str, **texts: Any) -> Pivot:
 
 
 LABELS_NOTE = (
-    "The paper prints the stressed rows; corpora other than OntoNotes define types differently."
+    "The paper prints the rows in bold; corpora other than OntoNotes define the types differently."
 )
 TABLE5 = make_table5(
     "span",
     name="table5",
     title="Table 5: named entity recognition, strict spans",
-    measures="A BiLSTM-CRF on the language model's word vectors alone; %, test split.",
+    measures="""A BiLSTM-CRF tagger that reads only the language model's word vectors; in %, on the
+        test split.""",
     paper_note=LABELS_NOTE,
 )
 BY_TAGS = make_table5(
     "tag",
     name="table5_tags",
     title="Table 5, by tags: means of the B- and I- rows",
-    measures="The same taggers scored word by word; %, test split.",
-    paper_note=f"""The paper's P, R and F1 do not agree, as those of means of two rows.
-        {LABELS_NOTE}""",
+    measures="The same taggers, scored word by word; in %, on the test split.",
+    paper_note=f"""The paper's P, R and F1 do not agree with each other, as is the case for means of
+        two rows. {LABELS_NOTE}""",
 )
 OVERALL = Pivot(
     name="ner_overall",
@@ -292,8 +295,10 @@ OVERALL = Pivot(
             if (level, mean, score) != ("span", "micro", "f1")
         ),
     ),
-    measures="Overall scores in %, test split: micro over all spans or tags, macro over types.",
-    note="The difference is of span micro-F1, with the 95% interval over documents and seeds.",
+    measures="""Overall scores in %, on the test split: micro averages over all spans or tags, macro
+        averages over types.""",
+    note="""The difference is that of the spans' micro F1, with its 95% interval over documents and
+        seeds.""",
 )
 
 
@@ -313,10 +318,10 @@ LAYERS = Pivot(
             "Layer {0}",
         ),
     ),
-    measures="Weights of a model's layers in its tagger, which add up to 1, and their scale.",
-    note="""A word's vector is the scale times the weighted sum (Peters et al. 2018, equation 1).
-        Layer 0 is that of the tokens. Of a pretrained model they are evenly spaced among its own
-        layers, the last among them.""",
+    measures="The weights of a model's layers in its tagger, which add up to 1, and their scale.",
+    note="""A word's vector is the scale times the weighted sum of the layers (Peters et al. 2018,
+        equation 1). Layer 0 is that of the token embeddings. The layers of a pretrained model are
+        evenly spaced among its own, including the last.""",
 )
 
 
@@ -352,10 +357,11 @@ def _say_heads(results: Results) -> str:
     shares = results.frame.runs(at(PROBE, "mentions_left_out", report)).values()
     left_out = next(iter(shares)).value
     return (
-        f"After Clark et al. (2019). Head: layer-head, counted from 1, the best on {choose}, scored"
-        f" on {report}. {left_out:.1%} of the later mentions are left out: their antecedents are in"
-        " other windows. By distance alone: the head's mean weight at each distance. Where entities"
-        " are on the model reads gold labels, so those rows predict nothing."
+        "After Clark et al. (2019). Heads are given as layer-head, counted from 1; each is the"
+        f" best on {choose} and is scored on {report}. {left_out:.1%} of the later mentions are"
+        " left out, because their antecedents are in other windows. “By distance alone” uses the"
+        " head's mean weight at each distance. With entities on the model reads gold labels, so"
+        " those rows predict nothing."
     )
 
 
@@ -382,11 +388,11 @@ HEADS = Pivot(
         _baseline("Nearest", "nearest", **ALONE),
         _baseline("Same head word", "same_head", **ALONE),
         _baseline("Chance", "chance", **ALONE),
-        _less("Less nearest", "nearest"),
-        _less("Less by distance", "by_distance"),
+        _less("Minus nearest", "nearest"),
+        _less("Minus by distance", "by_distance"),
     ),
-    measures="""How often, in %, the earlier mention that gets most of a head's attention is of the
-        same chain, with 95% intervals over documents.""",
+    measures="""How often, in %, the earlier mention that receives most of a head's attention
+        belongs to the same chain, with 95% intervals over documents.""",
     note=_say_heads,
     marked=lambda results, place: place["group"] == "all",
 )

@@ -86,14 +86,16 @@ def tables() -> tuple[Any, ...]:
             Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
             where=where,
             rows=(*grouped, p.models()),
-            measures="Which of two candidates a pronoun stands for, by the likelier text.",
+            measures="""Which of two candidates a pronoun refers to: the one that makes the text
+                more likely.""",
             note=(
-                "Of test, as lm-evaluation-harness scores it; chance is 50 %. Partial: the"
-                " candidate takes the pronoun's place, and what follows it is scored. Refers: the"
-                ' candidate is scored after the text and "she" refers to. GAP without snippets in'
-                " which neither is right. WinoBias, of types 1 and 2: pro, the pronoun has the"
-                " stereotypical gender of the right occupation; anti, the other one; differences"
-                " over sentences. By partial only a second pronoun can tell these versions apart."
+                "On the test split, scored as in lm-evaluation-harness; chance is 50 %. Partial:"
+                " the candidate replaces the pronoun, and the text after it is scored. Refers: the"
+                " candidate is scored after the text and the words “she” refers to. Snippets of GAP"
+                " in which neither candidate is right are left out. WinoBias has sentences of types"
+                " 1 and 2 in two versions: in pro the pronoun has the stereotypical gender of the"
+                " right occupation, in anti the other one; differences are over sentences. By"
+                " partial, only a second pronoun can tell these versions apart."
             ),
         ),
         pivot(
@@ -105,13 +107,12 @@ def tables() -> tuple[Any, ...]:
             minus("Nats minus others", "margin", told="others"),
             where={**where, "scoring": "partial"},
             rows=(found("task", "Task"), told, p.models()),
-            measures="Does it help to be told who is who in the text before the pronoun?",
-            note=(
-                "Of the examples that have something to tell. Chains: behind each later mention"
-                " that a resolver finds before the pronoun in question, the words of its entity's"
-                " first mention in brackets; others: those of somebody else. Nats: by how many the"
-                " right candidate is likelier. Differences over examples."
-            ),
+            measures="Does it help if the text before the pronoun says who is who?",
+            note="""Of the examples in which there is something to tell. Chains: each later mention
+                that a resolver finds before the pronoun in question is followed, in brackets, by
+                the words of its entity's first mention. Others: by those of another entity. Nats
+                are by how much the right candidate is more likely. Differences are over
+                examples.""",
         ),
     )
 

@@ -41,12 +41,10 @@ def tables() -> tuple[Any, ...]:
             step="positions",
             rows=(found("split", "Split"), models()),
             columns=(stretches,),
-            measures="Nats per token, by how many tokens of the document stand before it.",
-            note=(
-                "The model reads no labels. Where a document is longer than the model's window, the"
-                " last columns show what it profits from beyond it; documents differ, so compare"
-                " models within a column."
-            ),
+            measures="Nats per token by the number of tokens of the document that precede it.",
+            note="""The model reads no labels. If a document is longer than the model's window, the
+                last columns show what the model gains from text beyond it. Since documents differ,
+                compare models within a column.""",
         ),
     )
 

@@ -29,13 +29,11 @@ def tables() -> tuple[Any, ...]:
             where={"split": "lambada", "measure": "accuracy"},
             rows=(p.values("told", TOLD, "Told"), p.models()),
             keep=p.is_scored,
-            measures="Does it help to be told who is who in the text before its last word?",
-            note=(
-                "Of LAMBADA's passages that have something to tell. Chains: behind each later"
-                " mention that a resolver finds before the last word, the words of its entity's"
-                " first mention in brackets; others: those of somebody else. Differences over"
-                " passages; of nats, negative is better."
-            ),
+            measures="Does it help if the text before the last word says who is who?",
+            note="""Of LAMBADA's passages in which there is something to tell. Chains: each later
+                mention that a resolver finds before the last word is followed, in brackets, by the
+                words of its entity's first mention. Others: by those of another entity. Differences
+                are over passages; in nats, negative is better.""",
         ),
     )
 
