@@ -63,7 +63,7 @@ def test_a_job_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
 
 
 def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Path) -> None:
-    last = "signal 2: saved at step 7 of 9; run again to go on"
+    last = "signal 2: saved at step 7 of 9; run it again to continue"
     rules = RULES.replace("echo why; exit 3", f"echo '{last}'; exit 75")
     (tmp_path / "Snakefile").write_text(rules)
     first, *said = follow(tmp_path, "bad", check=False).splitlines()

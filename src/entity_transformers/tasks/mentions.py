@@ -52,7 +52,7 @@ def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarra
     if layer not in corpus.layers or spans not in corpus.layers:
         raise ValueError(
             f"split {corpus.split!r} has no mentions {layer!r}: name the resolver in"
-            " corpus.resolvers and run align-corpus again"
+            " corpus.resolvers and run step corpus again"
         )
     return corpus.layers[layer], corpus.layers[spans]
 

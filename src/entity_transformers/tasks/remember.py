@@ -85,7 +85,7 @@ class TextMemory:
             resolver = make_resolver(resolver)
         if resolver is not None and not resolver.causal:
             raise ValueError(
-                f"resolver {resolver.name} reads on before it decides, which writing can't: take"
+                f"resolver {resolver.name} reads on before it decides, which generation can't: take"
                 " one whose name ends in -causal"
             )
         if isinstance(text, Document) and not text.words:

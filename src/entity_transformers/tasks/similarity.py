@@ -41,7 +41,7 @@ def across_rows(
     given to the first (``on``), and as words outside mentions (``off``), as the other reads them.
     """
     if not np.array_equal(ours["entity"], theirs["entity"]):
-        raise ValueError("two models have vectors of different mentions: run embeddings again")
+        raise ValueError("two models have vectors of different mentions: run step embeddings again")
     for g, group in enumerate(groups):
         rows = np.flatnonzero(ours["group"] == g)
         for context, prefix in CONTEXTS.items():

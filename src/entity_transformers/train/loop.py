@@ -131,8 +131,8 @@ class Training:
             self._save()
             reason = f"signal {caught[0]}" if caught else f"run.max_minutes {self.max_minutes}"
             raise TrainingStopped(
-                f"{reason}: saved at step {progress.step} of {self.params.steps}; run again to"
-                " go on"
+                f"{reason}: saved at step {progress.step} of {self.params.steps}; run it again to"
+                " continue"
             )
 
     def train_step(self) -> None:

@@ -30,7 +30,7 @@ MINUTE = 60.0
 """Seconds between two lines about a running job where there is no terminal."""
 SHOWN = 20
 """Last lines of the log of a job that failed."""
-STOPPED = re.compile(r"saved at step .*; run again to go on|: interrupted$|^KeyboardInterrupt$")
+STOPPED = re.compile(r"saved at step .*; run it again|: interrupted$|^KeyboardInterrupt$")
 """What the log of a job says that did not fail: Ctrl-C, a signal or run.max_minutes stopped it."""
 FAILED = re.compile(
     r"RuleException:\nCalledProcessError|WorkflowError:\nAt least one job did not"
