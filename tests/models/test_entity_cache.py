@@ -45,6 +45,8 @@ def test_with_everything_kept_it_is_the_whole_text(model: Any) -> None:
     assert cache.get_seq_length() == N
     sizes = [layer.keys.nbytes + layer.values.nbytes for layer in cache.layers]
     assert cache.nbytes == sum(sizes) == N * sizes[0] // N * 3
+    with pytest.raises(ValueError, match="has read a text already"):
+        cache.read(model, TOKENS)
 
 
 @pytest.mark.parametrize("sinks", [0, 2])

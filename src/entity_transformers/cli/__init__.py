@@ -22,7 +22,7 @@ from entity_transformers.study.libraries import explain
 
 WIDTH = 100  # columns of the help
 EXIT_CODES = (
-    "exit codes: 0 success; 1 verify found differences; 2 an error, also that of a training which"
+    "exit codes: 0 success; 1 verify found differences; 2 an error, including a training that"
     " cannot continue; 75 a training was stopped by a signal or by run.max_minutes (run it again to"
     " resume); 130 interrupted; 141 the output was closed"
 )

@@ -45,9 +45,7 @@ def annotate(
 
 
 def fetch_data(
-    folder: Annotated[
-        Path, Flag("where to; set ENTITY_TRANSFORMERS_DATA to it", "FOLDER", positional=True)
-    ],
+    folder: Annotated[Path, Flag("set ENTITY_TRANSFORMERS_DATA to it", "FOLDER", positional=True)],
 ) -> None:
     """Download every data set whose files are pinned, those of tasks too; what is there already is
     only checked.
@@ -62,7 +60,7 @@ def inspect_corpus(
     path: Annotated[Path, Flag("a file or folder", positional=True)],
     format: FORMAT = "auto",
     nested_mentions: Annotated[
-        Literal["outermost", "innermost", "drop"], Flag("which of nested mentions are kept")
+        Literal["outermost", "innermost", "drop"], Flag("which of several nested mentions are kept")
     ] = "outermost",
     bad_documents: Annotated[
         Literal["strict", "skip"], Flag("stop at a bad document, or leave it out and count it")

@@ -48,7 +48,7 @@ def demo(
     ] = None,
     kept: Annotated[PositiveInt, Flag("tokens kept beside the window", "TOKENS")] = 16,
     least: Annotated[
-        NonNegativeFloat, Flag("list only words that change by so many nats", "NATS")
+        NonNegativeFloat, Flag("list only words that change by at least so many nats", "NATS")
     ] = 0.5,
     resolver: Annotated[str, Flag("finds the names in plain text", "NAME")] = RESOLVER,
 ) -> None:  # fmt: skip

@@ -32,7 +32,7 @@ def remember(
     model: Annotated[
         str | None, Flag("as for demo (default: SmolLM2, or that of make sample)", "MODEL")
     ] = None,
-    tokens: Annotated[PositiveInt, Flag("how much of the first document is read")] = 12_000,
+    tokens: Annotated[PositiveInt, Flag("how many tokens of the first document are read")] = 12_000,
     window: Annotated[PositiveInt, Flag("tokens read at once; windows overlap by half")] = 256,
     kept: Annotated[PositiveInt, Flag("tokens kept beside the window", "TOKENS")] = 64,
     policy: Annotated[str, Flag(f"what is kept: {', '.join(KEPT)}", "POLICY")] = "half names",

@@ -163,7 +163,7 @@ class DocumentReader:
     def encode(self, text: str | Document, resolver: str | Resolver | None = None) -> Source:
         """Encode a text as tokens, each with the entity that it refers to. Entities come from marks
         in the text (``[1 Anna] met [2 Bob].``), whose numbers are kept, from a document's mentions,
-        or from a ``resolver`` (an object or its name); the latter two are numbered in order of
+        or from a ``resolver`` (an object or its name); the last two are numbered in order of
         first appearance. Raises ValueError if the text cannot be read.
         """
         if not isinstance(text, str | Document):
@@ -223,9 +223,9 @@ class DocumentReader:
     ) -> ReadDocument:
         """Read a document to its end. With ``entities=False`` it is read as by any language model.
 
-        ``memory`` continues from an earlier reading, in which equal numbers have to mean the same
-        entities. This is only so for marks and for a `Source`; the numbers that a resolver or a
-        document's mentions give start anew with each text, which raises ValueError.
+        To continue from an earlier reading, pass its ``memory``; equal numbers then have to mean
+        the same entities in both texts. This holds only for marks and for a `Source`: the numbers
+        of a resolver or of a document's mentions start anew with each text, and raise ValueError.
         """
         if memory is not None:
             _check_numbers(text, resolver)
@@ -246,8 +246,8 @@ class DocumentReader:
         entities: bool = True,
         **how: Any,
     ) -> Source:
-        """Continue a document by ``max_new_tokens`` tokens with transformers' ``generate``, which
-        takes the remaining keywords. The windows are those of `read`: when one is full, its
+        """The document with up to ``max_new_tokens`` tokens added by transformers' ``generate``,
+        which takes the remaining keywords. The windows are those of `read`: when one is full, its
         mentions are written to the memory, and the next window begins.
 
         ``new_entities`` says which entity each new token refers to, as in
@@ -320,7 +320,9 @@ class WrappedWithEntities(Remembering, Wrapped):
 
 
 def wrap(model: Any) -> LanguageModel:
-    """Wrap a model of transformers as a `LanguageModel`, which is returned unchanged."""
+    """Wrap a model of transformers as a `LanguageModel`; one that is such a model already is
+    returned unchanged.
+    """
     if isinstance(model, LanguageModel):
         return model
     if isinstance(model, GPT2PointerForCausalLM):

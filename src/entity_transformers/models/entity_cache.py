@@ -49,8 +49,8 @@ class KeptLayer(DynamicLayer):
 
 class EntityCache(Cache):
     """The keys and values of the latest ``window`` tokens, of the tokens that ``keep`` chooses, and
-    of the first ``sinks`` tokens, without which models fail that have learnt to rest their
-    attention on them.
+    of the first ``sinks`` tokens, without which models that have learnt to rest their attention on
+    them fail.
 
     ``read`` reads a long text in pieces. To use it with ``generate``, pass it both as
     ``past_key_values`` and as a stopping criterion: every ``every`` tokens it drops what has left
@@ -88,9 +88,11 @@ class EntityCache(Cache):
     @torch.inference_mode()
     def read(self, model: Any, tokens: np.ndarray) -> Tensor:
         """The final hidden states [n, W] of tokens int [n]. They are read ``every`` at a time, and
-        after each piece what has left the window is dropped. The cache must be empty, or filled by
-        this method alone.
+        after each piece what has left the window is dropped. A cache that is not empty raises
+        ValueError.
         """
+        if self.get_seq_length():
+            raise ValueError("the cache has read a text already: make a new one for this text")
         ids = torch.from_numpy(tokens.astype(np.int64))[None].to(model.device)
         states = []
         for first in range(0, len(tokens), self.every):

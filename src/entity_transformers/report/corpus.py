@@ -55,8 +55,9 @@ PRINTED: dict[str, Mapping[str, float]] = {
 """What the paper prints of train and test."""
 NOTES = {
     COUNTS["kept_mentions"]: (
-        "“Kept” counts what remains after nested mentions have been resolved, “lost” what was"
-        " removed."
+        "“Kept” counts what remains after nested mentions have been resolved; “lost” counts the"
+        " mentions that were dropped, the chains left without a mention, and the words left without"
+        " an entity."
     ),
     list(GROUPS)[-1]: "Shares of parts of speech are of the words whose part of speech is known.",
 }

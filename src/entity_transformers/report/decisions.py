@@ -106,8 +106,8 @@ NEXT = Pivot(
             Measure(f"Mentions, {name}", "accuracy", shows="count", place={"among": among}),
         )
     ),
-    measures="""At the beginning of a mention: which entity, or a new one, does it refer to, given
-        the text and the mentions before it?""",
+    measures="""At the beginning of a mention: does it refer to a new entity or, if not, to which
+        earlier one, given the text and the mentions before it?""",
     note="""Nats are per mention. “Known” means given that the entity was mentioned before. Recency
         and frequency weigh entities by a power of how recently or how often they were mentioned,
         which is chosen on the other split.""",

@@ -258,9 +258,9 @@ OVERVIEW = Pivot(
 )
 OVERVIEW_NOTE = """Scores are of the test split, without entities. Brackets are 95 % intervals over
     documents and seeds, and ± is the standard deviation over seeds. “With a cache” means with the
-    largest cache of recent tokens. Seconds are those of the training steps alone, including the
-    training of the weights that a system started from. “Predicted” is the number of training tokens
-    that the objective predicts; ELECTRA's discriminator judges all of them."""
+    largest cache of recent tokens. Seconds are those of the training steps, without validation, and
+    include the training of the weights that a system started from. “Predicted” is the number of
+    training tokens that the objective predicts; ELECTRA's discriminator judges all of them."""
 MIXED_NOTE = """ “Layers mixed” is the F1 of a tagger that reads a learnt mix of all layers, whereas
     “NER F1” is that of the last layer (ELMo's tagger always reads a mix)."""
 

@@ -75,7 +75,7 @@ def _say_recall(results: Results) -> str:
     rows = results.frame.find(RECALL).drop_duplicates("measure").set_index("measure")
     told, questions = rows["value"], next(iter(results.frame.runs(ALL).values())).count
     return f"""Every model read {told["documents"]:,.0f} documents with {told["entities"]:.0f}
-        entities and {told["windows"]:.0f} windows of {told["window"]:.0f} tokens, and is scored on
+        entities and {told["windows"]:.0f} windows of {told["window"]:.0f} tokens, and was scored on
         {questions:,} questions in later windows. Chance is {told["chance"]:.2f}."""
 
 
@@ -249,10 +249,10 @@ CAPACITY = Pivot(
         _less("Far, against these", _as_heavy, FAR),
     ),
     measures="A few entities beside a few recent tokens, compared with recent tokens alone.",
-    note="""Nats per token if there is room for so many entities, of which those mentioned longest
-        ago are forgotten, beside a cache of so many recent tokens. “Recent tokens alone” is the
-        baseline without labels, with a cache of as many entries, or with the smallest cache tried
-        that has no fewer bytes.""",
+    note="""Nats per token with room for the given number of entities, of which those mentioned
+        longest ago are forgotten, beside a cache of the given number of recent tokens. “Recent
+        tokens alone” is the baseline without labels, with a cache of as many entries, or with the
+        smallest cache tried that has no fewer bytes.""",
 )
 
 

@@ -267,8 +267,9 @@ BY_CLASS = Pivot(
     ),
     measures="""The perplexity of tokens outside mentions, in first mentions and in later ones,
         where knowing entities could help.""",
-    note="""Gold labels reveal that an entity will be mentioned again, which a reader would have to
-        infer. Before crediting the memory, compare with entities off and with the controls.""",
+    note="""Gold labels reveal that an entity will be mentioned again, and to which entity a mention
+        refers, which a reader would have to infer. Before crediting the memory, compare with
+        entities off and with the controls.""",
 )
 HIDDEN = Pivot(
     name=PSEUDO,
@@ -350,7 +351,7 @@ TABLE3 = Pivot(
     paper_note=lambda results: (
         "The paper's numbers are for LAMBADA, whereas these passages are generated."
         if results.passages == GENERATED
-        else "The paper prints the perplexities 196.81 and 219.97 without saying of what they are."
+        else "The paper prints the perplexities 196.81 and 219.97 without saying what they measure."
     ),
 )
 

@@ -186,7 +186,7 @@ def make_losses(step: str) -> Pivot:
             partial(_budgets, step=step),
         ),
         measures="""The loss in nats per token without a memory, and how much higher (+) or lower
-            (−) it is if so many tokens of the text before the window are kept.""",
+            (−) it is if the given number of tokens of the text before the window is kept.""",
         note="""Numbers are means over documents or books, with Student's 95 % intervals.
             docs/remembering.md says what each policy keeps; a name in brackets says whose labels
             define the mentions. Renamed texts are the same texts with invented names.""",
@@ -304,8 +304,8 @@ def make_contrasts(step: str) -> Pivot:
             tokens as the window has, or before that. p values are from sign-flip tests, adjusted by
             Holm's method over the decided rows of this table. “Supported” means better by at least
             0.03 (P1), 0.015 (P2) or {EQUIVALENT} (P8), “equivalent” within {EQUIVALENT} by two
-            one-sided tests. In renamed texts a decided difference counts as memorised if less than
-            half of it is left.""",
+            one-sided tests. If the first is better in the original texts, a decided contrast counts
+            as memorised if less than half of the difference is left in the renamed ones.""",
     )
 
 
@@ -349,8 +349,8 @@ PRICES = Pivot(
         Measure("KiB of that", digits=0, held="more"),
         Measure("Times as many", digits=0, held="times"),
     ),
-    measures="""The share of what the longest window gains over the shortest one that a memory
-        beside the shortest window gains, and the longer window that has the same loss.""",
+    measures="""What a memory beside the shortest window gains, as a share of what the longest
+        window gains over the shortest, and the longer window that has the same loss.""",
     note="""KiB are those of the memory's tensors, and of the keys and values that the longer window
         has in addition to the short one's. Windows that were not read are interpolated by the
         logarithm of their length. No memory is said to be worth more than the longest window.""",

@@ -261,7 +261,8 @@ def make_table5(level: str, **texts: Any) -> Pivot:
 
 
 LABELS_NOTE = (
-    "The paper prints the rows in bold; corpora other than OntoNotes define the types differently."
+    "The rows in bold are those that the paper prints; corpora other than OntoNotes define the"
+    " types differently."
 )
 TABLE5 = make_table5(
     "span",

@@ -91,11 +91,12 @@ def tables() -> tuple[Any, ...]:
             note=(
                 "On the test split, scored as in lm-evaluation-harness; chance is 50 %. Partial:"
                 " the candidate replaces the pronoun, and the text after it is scored. Refers: the"
-                " candidate is scored after the text and the words “she” refers to. Snippets of GAP"
-                " in which neither candidate is right are left out. WinoBias has sentences of types"
-                " 1 and 2 in two versions: in pro the pronoun has the stereotypical gender of the"
-                " right occupation, in anti the other one; differences are over sentences. By"
-                " partial, only a second pronoun can tell these versions apart."
+                " candidate is scored after the text and a phrase such as ‘“she” refers to’."
+                " Snippets of GAP in which neither candidate is right are left out. WinoBias has"
+                " sentences of types 1 and 2 in two versions: in pro the pronoun has the"
+                " stereotypical gender of the right occupation, in anti the other one; differences"
+                " are over sentences. By partial, only a second pronoun can tell these versions"
+                " apart."
             ),
         ),
         pivot(
@@ -110,9 +111,9 @@ def tables() -> tuple[Any, ...]:
             measures="Does it help if the text before the pronoun says who is who?",
             note="""Of the examples in which there is something to tell. Chains: each later mention
                 that a resolver finds before the pronoun in question is followed, in brackets, by
-                the words of its entity's first mention. Others: by those of another entity. Nats
-                are by how much the right candidate is more likely. Differences are over
-                examples.""",
+                the words of its entity's first mention, if these are different. Others: by those of
+                another entity. Nats are by how much the right candidate is more likely. Differences
+                are over examples.""",
         ),
     )
 

@@ -32,8 +32,8 @@ def tables() -> tuple[Any, ...]:
             measures="Does it help if the text before the last word says who is who?",
             note="""Of LAMBADA's passages in which there is something to tell. Chains: each later
                 mention that a resolver finds before the last word is followed, in brackets, by the
-                words of its entity's first mention. Others: by those of another entity. Differences
-                are over passages; in nats, negative is better.""",
+                words of its entity's first mention, if these are different. Others: by those of
+                another entity. Differences are over passages; in nats, negative is better.""",
         ),
     )
 

@@ -40,7 +40,7 @@ KEPT = {name.replace("mentions", "names"): policy for name, policy in POLICIES.i
 
 class Known(NamedTuple):
     """An entity that the text has named: its forms (the latest first), the number of its mentions,
-    the number of words since the last one, and whether any of them is kept.
+    the number of words since the last one, and whether any of its mentions is kept.
     """
 
     forms: tuple[str, ...]
@@ -63,11 +63,11 @@ class Way:
 
 class TextMemory:
     """Puts at most ``budget`` tokens of the earlier text, chosen by ``policy``, before each window
-    that the model of ``reader`` reads. Names and entities are found by the resolver or, if there is
-    none, taken from the text itself (from its marks, or a document's mentions).
+    that the model of ``reader`` reads. Names and entities are the text's own (its marks, or a
+    document's mentions) or, if it has none, those that the resolver finds.
 
     Raises ValueError for an unknown policy, a resolver that is not causal, a document without
-    words, and if window and budget together are longer than the model can read.
+    words, or a window and budget that together are longer than the model can read.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class TextMemory:
 
     @cached_property
     def nats(self) -> np.ndarray:
-        """Nats of each token, float32 [N], when the model reads its window alone. After `extend`
-        only the new tokens are read.
+        """Nats of each token, float32 [N], when the model reads its window alone. With the policy
+        "surprising" only the new tokens are read after `extend`.
         """
         (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
         alike = min(len(tokens), len(before))
@@ -179,7 +179,7 @@ class TextMemory:
         return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
 
     def extend(self, text: str) -> TextMemory:
-        """A new memory of the text followed by more text, in which half of a surrogate pair raises
+        """A new memory of this text followed by ``text``, in which half of a surrogate pair raises
         ValueError.
         """
         check_text(text, "text", math.inf, HALVES)

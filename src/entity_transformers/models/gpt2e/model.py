@@ -32,8 +32,8 @@ from .shortcuts import FastEntityAttention
 
 @strict
 class GPT2EConfig(GPT2Config):
-    """GPT-2's config with the switches of entity attention. The defaults are the paper's; PAPER.md
-    says what each switch gains and costs.
+    """GPT-2's config with the switches of entity attention. PAPER.md gives the reasons for the
+    defaults, which are not all the paper's, and says what each switch gains and costs.
 
     entity_residual, entity_layer_norm
         Whether entity attention has a residual connection and a layer norm of its own.
