@@ -5,7 +5,7 @@ override BIN := .venv/bin
 BUILD := packaging|setuptools|setuptools-scm|uv|vcs-versioning
 TORCH := torch==2.13.0
 HASH := pip compile --quiet --no-deps --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 # bytecode is made of what is imported, when it is: that of all halves the speed of the set-up. So it
 # has to be kept, whatever the shell says: else each command compiles Snakemake, DVC or torch anew
 unexport PYTHONDONTWRITEBYTECODE
