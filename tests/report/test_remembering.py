@@ -12,7 +12,7 @@ import pytest
 from made import make_entries, make_results
 from scipy import stats
 
-from entity_transformers.report.frame import Units
+from entity_transformers.report.frame import Frame, Units
 from entity_transformers.report.page import summarise_models
 from entity_transformers.report.remembering import (
     GAINS,
@@ -179,6 +179,10 @@ def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Res
         "not supported.",
         "supported.",
     ]
+    data = results.frame.data.assign(split="test2").astype({"split": "category"})
+    other = replace(results, frame=Frame(data), second_test="litbank")
+    assert all(" on litbank" in line for line in say_remembering(other, "kept_cache"))
+    assert " on litbank" not in "".join((best, *said))
 
 
 def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:

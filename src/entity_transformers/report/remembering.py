@@ -414,19 +414,20 @@ def draw_gains(results: Results) -> figures.Figure | None:
 def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     """The best policy at each budget beside the smallest window, and what the plan decides."""
     alone, beside = split_original(read_nats(results, step).loc["all"])
-    said = []
+    said, other = [], results.frame.distinct("split", step) == ("test2",) and results.second_test
+    where = f" on {other}" if other else ""
     for name, size in beside.mean(axis=1).groupby(level="budget").idxmin():
         gap = estimate(beside.loc[(name, size)] - alone.iloc[0])
         said.append(f"{name} with {size:,} tokens ({gap})")
     verdicts = (
         f"{one.name}{' in renamed texts,' * (found['text'] == 'renamed')} {one.ours} against"
-        f" {one.theirs}: {found['gap']}, {found['verdict']}."
+        f" {one.theirs}{where}: {found['gap']}, {found['verdict']}."
         for found in judge_contrasts(results, step)
         if (one := found["contrast"]) and found["verdict"] != "reported"
     )
     return (
-        f"{PLACES[step][1]} beside a window of {alone.index[0]:,} tokens the lowest loss is that of"
-        f" {', '.join(said)}, in nats per token minus the window alone.",
+        f"{PLACES[step][1]} beside a window of {alone.index[0]:,} tokens the lowest loss{where} is"
+        f" that of {', '.join(said)}, in nats per token minus the window alone.",
         *verdicts,
     )
 
