@@ -1,6 +1,6 @@
-"""Run as a program: trains in FOLDER, killed -9 at random moments, at least KILLS times and at
-least KILLS / 20 times while a checkpoint is being written (its temporary file lies there),
-then once to the end.
+"""Run as a program: trains in FOLDER/untouched, and in FOLDER/killed, where it is killed -9 at
+random moments, at least KILLS times and at least KILLS / 20 times while a checkpoint is being
+written (its temporary file lies there), then once to the end.
 
 Each life is a fork of this process, so that fifty cost seconds. Prints how many lives were killed,
 and how many while writing.
@@ -26,6 +26,9 @@ from entity_transformers.step import Run, execute
 from entity_transformers.study import plan
 from entity_transformers.study.params import STEPS, Params
 
+STEPS_OF_A_RUN = 160
+ENDED = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
 
 def make_inputs(top: Path, params: Params) -> None:
     """Two splits and a tokenizer of 40 tokens, where the study has its corpus below ``top``."""
@@ -39,7 +42,9 @@ def make_inputs(top: Path, params: Params) -> None:
 
 def make_params() -> Params:
     """A run long enough to be killed often, with a checkpoint after each step."""
-    return tiny_params({"checkpoint_every": 1}, steps=600, validate_every=24, final_weights="best")
+    return tiny_params(
+        {"checkpoint_every": 1}, steps=STEPS_OF_A_RUN, validate_every=16, final_weights="best"
+    )
 
 
 def train(top: Path, params: Params) -> None:
@@ -47,13 +52,16 @@ def train(top: Path, params: Params) -> None:
         execute(Run(params, STEPS["lm"], "gpt2e", 1))
 
 
-def live(folder: Path, seconds: float | None) -> bool:
-    """One life of at most ``seconds``; True if it ended by itself."""
+def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
+    """One life, killed ``seconds`` after it has got on by ``steps``; True if it ended by itself."""
+    begun = count_steps(folder)
     child = os.fork()
     if child == 0:
         train(folder, make_params())
         os._exit(0)
-    if seconds is not None:
+    if steps is not None:
+        while count_steps(folder) < begun + steps and not os.waitid(os.P_PID, child, ENDED):
+            time.sleep(0.002)
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
     return os.WIFEXITED(os.waitpid(child, 0)[1])
@@ -74,16 +82,18 @@ def count_steps(folder: Path) -> int:
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
     import_models()
-    make_inputs(folder, make_params())
-    generator, killed, writing, longest = random.Random(1), 0, 0, 0.12
+    for name in ("untouched", "killed"):
+        make_inputs(folder / name, make_params())
+    start = time.monotonic()
+    assert live(folder / "untouched", None)
+    step = (time.monotonic() - start) / STEPS_OF_A_RUN
+    folder = folder / "killed"
+    generator, killed, writing = random.Random(1), 0, 0
     while killed < kills or writing < kills // 20:
-        before = count_steps(folder)
-        if live(folder, generator.uniform(0.02, longest)):
+        if live(folder, generator.randint(0, 3), generator.uniform(0, 2 * step)):
             raise SystemExit(f"ended by itself after {killed} kills: too short for this test")
         killed += 1
         writing += any(folder.glob("work/lm/*/checkpoints/.*"))
-        # a life gets somewhere, also where other programs want the processor
-        longest *= 1.1 if count_steps(folder) == before else 0.95
     assert live(folder, None)
     print(json.dumps({"killed": killed, "while_writing": writing}))
 

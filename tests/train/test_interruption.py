@@ -13,16 +13,15 @@ KILLS = 20
 @pytest.mark.slow
 def test_killed_runs_end_in_the_same_bytes(tmp_path: Path) -> None:
     program = str(Path(__file__).parents[1] / "helpers" / "killed.py")
-    reports = {}
-    for name, kills in (("untouched", 0), ("killed", KILLS)):
-        command = [sys.executable, program, str(tmp_path / name), str(kills)]
-        how = {"capture_output": True, "text": True, "timeout": 1800}  # against hanging alone
-        done = subprocess.run(command, check=False, **how)
-        assert done.returncode == 0, done.stderr[-2000:]
-        reports[name] = json.loads(done.stdout.splitlines()[-1])
-    assert reports["killed"]["killed"] >= KILLS
-    assert reports["killed"]["while_writing"] >= KILLS // 20
-    one, other = (tmp_path / name / "data/sample/models/gpt2e/1" for name in reports)
+    command = [sys.executable, program, str(tmp_path), str(KILLS)]
+    how = {"capture_output": True, "text": True, "timeout": 1800}  # against hanging alone
+    done = subprocess.run(command, check=False, **how)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["killed"] >= KILLS
+    assert report["while_writing"] >= KILLS // 20
+    names = ("untouched", "killed")
+    one, other = (tmp_path / name / "data/sample/models/gpt2e/1" for name in names)
     for file in ("model.safetensors", "curve.csv", "config.json"):
         assert (one / file).read_bytes() == (other / file).read_bytes(), file
     one, other = ((home / "rows.csv").read_text().splitlines() for home in (one, other))
