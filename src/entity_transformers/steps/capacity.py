@@ -3,13 +3,12 @@ entities, beside few recent tokens. Section mentions says by whose mentions toke
 which splits.
 """
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
-from entity_transformers.study.sections import Integer, Section
+from entity_transformers.study.sections import Different, Integer, Section
 
 Count = Annotated[Integer, Field(ge=0, le=10**7)]
 
@@ -17,12 +16,8 @@ Count = Annotated[Integer, Field(ge=0, le=10**7)]
 class CapacityParams(Section):
     """Memories of bounded size."""
 
-    memories: Annotated[tuple[tuple[Count, Count], ...], Field(min_length=1)]
+    memories: Annotated[tuple[tuple[Count, Count], ...], Different, Field(min_length=1)]
     """each how many entities, the latest mentioned, and how many recent tokens are remembered"""
-
-    def problems(self) -> Iterator[str]:
-        if len(set(self.memories)) < len(self.memories):
-            yield f"memories {list(map(list, self.memories))}: expected different ones"
 
 
 @step(

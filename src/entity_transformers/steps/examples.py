@@ -5,21 +5,14 @@ choices read, those of GPT-1's paper among them.
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from entity_transformers.corpus.tasks import registry
 from entity_transformers.step import Rows, Run, step
-from entity_transformers.study.sections import Section, one_of
+from entity_transformers.study.sections import Different, Section, one_of
 
-
-def _check_different(names: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(names)) < len(names):
-        raise ValueError(f"{list(names)}: a task is named twice")
-    return names
-
-
-Tasks = Annotated[tuple[Annotated[str, one_of(registry())], ...], AfterValidator(_check_different)]
-"""Different tasks that there are."""
+Tasks = Annotated[tuple[Annotated[str, one_of(registry())], ...], Different]
+"""Tasks that there are."""
 
 
 class ExamplesParams(Section):

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import (
+    Different,
     Fraction,
     Integer,
     Positive,
@@ -23,7 +24,7 @@ class RecallParams(Section):
     models: dict[str, dict[str, Any]]
     """rows of the table, entries as of section models; reads: document gives one a window as long
     as the document; none: nothing is trained"""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Seed, ...], Different, Field(min_length=1)]
     """one training run per model and seed; a run takes a minute, so more than one"""
     entities: Size
     """entities of a document"""
@@ -53,8 +54,6 @@ class RecallParams(Section):
     """share of the steps that is linear warm-up"""
 
     def problems(self) -> Iterator[str]:
-        if len(set(self.seeds)) < len(self.seeds):
-            yield "seeds must not repeat"
         if self.entities > self.names:
             yield (
                 f"entities {self.entities} is more than names {self.names}, but a document's names"

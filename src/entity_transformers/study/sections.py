@@ -17,6 +17,12 @@ def _refuse_truth(value: Any) -> Any:
     return value
 
 
+def _check_different(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError(f"{list(values)}: expected different ones")
+    return values
+
+
 def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
     if list(values) != sorted(set(values)):
         raise ValueError(f"{list(values)}: expected different ones, smallest first")
@@ -34,6 +40,7 @@ def one_of(known: Collection[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
+Different = AfterValidator(_check_different)
 Ascending = AfterValidator(_check_ascending)
 """Different values, smallest first."""
 Integer = Annotated[int, BeforeValidator(_refuse_truth)]
@@ -78,15 +85,10 @@ class Section(BaseModel):
 class StudyParams(Section):
     """What is done, and how often each model is trained."""
 
-    steps: Annotated[tuple[str, ...], Field(min_length=1)]
+    steps: Annotated[tuple[str, ...], Different, Field(min_length=1)]
     """the steps that are run, in the order of the paper"""
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Seed, ...], Different, Field(min_length=1)]
     """one training run per model and seed"""
-
-    def problems(self) -> Iterator[str]:
-        for name in ("steps", "seeds"):
-            if len(set(getattr(self, name))) < len(getattr(self, name)):
-                yield f"{name} must not repeat"
 
 
 class RunParams(Section):
