@@ -24,7 +24,6 @@ from entity_transformers.artifacts import (
     read_csv,
     read_json,
     read_json_lines,
-    read_text,
     read_tokenizer,
     recorded,
     write_arrays,
@@ -102,7 +101,7 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -
     (tmp_path / "device.json").symlink_to("/dev/zero")
     (tmp_path / "folder.json").mkdir()
     for path in tmp_path.glob("*.json"):
-        for read in (read_json, read_arrays, read_tokenizer, read_text):
+        for read in (read_json, read_arrays, read_tokenizer):
             with pytest.raises(ValueError, match=rf"{path.name}: not a regular file"):
                 read(path)
 

@@ -495,8 +495,3 @@ def named_errors(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise OSError(f"{path}: can't be written ({error})") from error
-
-
-def read_text(path: Path) -> str:
-    """UTF-8 text, checked."""
-    return check(path).read_text(encoding="utf-8")

@@ -197,7 +197,6 @@ class Run:
         from entity_transformers import runtime
         from entity_transformers.models.base import load_model
 
-        assert self.seed is not None
         device = runtime.start(self.params.run.device, self.params.run.threads, self.seed)
         return load_model(self.home("lm"), self.entry.kind, device)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny import tiny_corpus
 
-from entity_transformers.steps.positions import sum_places
+from entity_transformers.tasks.perplexity import sum_places
 
 
 def test_losses_by_place_are_sums_over_the_documents_tokens() -> None:

@@ -1,7 +1,5 @@
 """Step embeddings (section 4.1): vectors of words, mentions and entities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal

@@ -2,8 +2,6 @@
 policy, is worth beside the window of a model. Nothing is trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step

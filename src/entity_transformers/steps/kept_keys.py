@@ -2,8 +2,6 @@
 policy, are worth in the window's own attention. Nothing is trained.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -2,8 +2,6 @@
 some policy, is worth beside the window of a model. The model stays as it is.
 """
 
-from __future__ import annotations
-
 from entity_transformers.kinds.params import Positive
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import MemoryParams

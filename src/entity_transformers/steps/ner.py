@@ -66,7 +66,6 @@ def ner(run: Run) -> Rows:
     from entity_transformers.tasks.ner.dataset import build_sentences, list_labels
     from entity_transformers.tasks.ner.training import list_scores, train_tagger
 
-    assert run.seed is not None
     arrays, _ = read_arrays(run.home("embeddings") / "words.safetensors")
     labels = list_labels(run.documents("train"))
     train, dev, test = (

@@ -32,7 +32,6 @@ def perplexity(run: Run) -> Rows:
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import score_modes, split_rows
 
-    assert run.seed is not None
     for split in run.section.splits:
         gold = run.split(split)
         given = give(gold, run.entry.labels, run.seed)

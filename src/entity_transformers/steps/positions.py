@@ -2,19 +2,12 @@
 the place of a token in its document, which falls for as long as more context helps.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import Ascending, Integer, Section, Splits
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from entity_transformers.corpus.alignment import AlignedCorpus
 
 
 class PositionsParams(Section):
@@ -62,23 +55,9 @@ def tables() -> tuple[Any, ...]:
 def positions(run: Run) -> Rows:
     """Nats per token of each stretch, without labels, and the nats of each document in it."""
     from entity_transformers.corpus.labels import give
-    from entity_transformers.tasks.perplexity import score_corpus
+    from entity_transformers.tasks.perplexity import score_corpus, sum_places
 
     for split in run.section.splits:
         text = give(run.split(split), "none")
         nll = score_corpus(run.trained, text, **run.reading)
         yield from sum_places(text, nll, run.section.bounds)
-
-
-def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: tuple[int, ...]) -> Rows:
-    """The nats ``nll`` [N] of each token between each two of ``bounds``, and beyond the last: per
-    token, and of each document that reaches so far.
-    """
-    import numpy as np
-
-    from entity_transformers.tasks.perplexity import split_bounds, sum_parts
-
-    documents = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
-    # how many tokens of its document stand before each; -1 at <|endoftext|>, not predicted
-    places = np.arange(len(corpus.tokens)) - corpus.offsets[documents] - 1
-    yield from sum_parts(corpus, nll, split_bounds(places, bounds), {}, "place")

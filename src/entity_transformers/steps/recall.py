@@ -83,7 +83,6 @@ def recall(run: Run) -> Rows:
     from entity_transformers.train.checkpoint import CheckpointStore
     from entity_transformers.train.loop import TrainingError, TrainingStopped
 
-    assert run.seed is not None
     section, started = run.section, time.time()
     device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
     with tempfile.TemporaryDirectory() as folder:

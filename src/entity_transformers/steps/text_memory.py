@@ -2,8 +2,6 @@
 by some policy, are put before each window. Nothing is trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 

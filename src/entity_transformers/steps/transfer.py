@@ -1,7 +1,5 @@
 """Step transfer (beyond the paper): fine-tuning on tasks as in GPT-1, and its ablations."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Annotated, Any
 

@@ -204,6 +204,16 @@ def sum_parts(
             yield {"measure": "nll", "value": float(sums[d]), **own}
 
 
+def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: Sequence[int]) -> Rows:
+    """The nats ``nll`` [N] of each token by its place in the document (`split_bounds`): per token,
+    and of each document that reaches so far.
+    """
+    begins = np.repeat(corpus.offsets[:-1], np.diff(corpus.offsets))
+    # how many tokens of its document stand before each; -1 at <|endoftext|>, not predicted
+    places = np.arange(len(corpus.tokens)) - begins - 1
+    yield from sum_parts(corpus, nll, split_bounds(places, bounds), {}, "place")
+
+
 @torch.inference_mode()
 def score_hidden(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, batch: int
