@@ -22,7 +22,6 @@ from entity_transformers.tasks.recall import (
     FIRST_VALUE,
     HAS,
     STOP,
-    Answers,
     FactTask,
     accuracy_rows,
     find_answers,
@@ -116,7 +115,7 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
 def test_accuracy_is_counted_by_distance() -> None:
     task, distances = FactTask(1, 4, 4, 5), np.array([0, 0, 1, 1, 2, 2])
     right = np.array([True, False, True, True, False, True])
-    assert find(accuracy_rows(task, Answers(np.arange(6), distances), right)) == {
+    assert find(accuracy_rows(task, distances, right)) == {
         "0": (0.5, 2), "1": (1.0, 2), "2": (0.5, 2), "3": (None, 0), "later": (0.75, 4)
     }  # fmt: skip
 
@@ -125,7 +124,7 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     params = make_params(documents=64, test_documents=50, width=16, windows=2)
     one, other = (start(params, "gpt2", tmp_path / str(seed), seed) for seed in (1, 2))
     assert (one.corpus.tokens != other.corpus.tokens).any()
-    assert len(find_answers(make_task(params), one.corpus).places) == 64 * 2 * 2
+    assert len(find_answers(make_task(params), one.corpus)[0]) == 64 * 2 * 2
     other.model.module.load_state_dict(one.model.module.state_dict())
     found = find(score_training(one, params))
     assert found == find(score_training(other, params))
@@ -183,14 +182,12 @@ def test_answers_repeat_the_fact_of_the_mentioned_entity(task: FactTask) -> None
 @TASKS
 def test_answers_are_counted_by_distance(task: FactTask) -> None:
     corpus = make_facts(task, 30, 2)
-    found = find_answers(task, corpus)
-    assert Counter(found.distances.tolist()) == dict.fromkeys(
-        range(task.windows), 30 * task.entities
-    )
-    assert (corpus.tokens[found.places - 1] == HAS).all()
-    starts = corpus.offsets[np.searchsorted(corpus.offsets, found.places, side="right") - 1]
+    places, distances = find_answers(task, corpus)
+    assert Counter(distances.tolist()) == dict.fromkeys(range(task.windows), 30 * task.entities)
+    assert (corpus.tokens[places - 1] == HAS).all()
+    starts = corpus.offsets[np.searchsorted(corpus.offsets, places, side="right") - 1]
     for distance in range(task.windows):
-        inside = (found.places - starts)[found.distances == distance]
+        inside = (places - starts)[distances == distance]
         assert distance * task.window < inside.min() <= inside.max()
         assert inside.max() <= (distance + 1) * task.window
 
@@ -198,7 +195,7 @@ def test_answers_are_counted_by_distance(task: FactTask) -> None:
 @pytest.mark.parametrize("task", [TASK, WIDE], ids=["default", "wide"])
 def test_values_are_even_so_that_a_guess_is_right_by_chance(task: FactTask) -> None:
     corpus = make_facts(task, 2000, 2)
-    values = corpus.tokens[find_answers(task, corpus).places] - FIRST_VALUE
+    values = corpus.tokens[find_answers(task, corpus)[0]] - FIRST_VALUE
     shares = np.bincount(values, minlength=task.values) / len(values)
     assert shares.shape == (task.values,)
     np.testing.assert_allclose(shares, 1 / task.values, atol=0.02)

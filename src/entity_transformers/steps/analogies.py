@@ -1,6 +1,4 @@
-"""Step analogies (beyond the paper): what static word vectors know of words alone, by the tests
-that word2vec and GloVe were published with.
-"""
+"""Step analogies (beyond the paper): the tests that word2vec and GloVe were published with."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Step cache (beyond the paper): what a memory of recent tokens, which knows no entities, is
-worth beside a trained model: what a memory of entities has to beat.
-"""
+"""Step cache (beyond the paper): a memory of recent tokens, which one of entities has to beat."""
 
 from typing import Annotated
 

@@ -1,7 +1,4 @@
-"""Step capacity (beyond the paper): what a pointer's memory is worth that has room for few
-entities, beside few recent tokens. Section mentions says by whose mentions tokens are sorted, and
-which splits.
-"""
+"""Step capacity (beyond the paper): memories of few entities, on the splits of section mentions."""
 
 from typing import Annotated
 

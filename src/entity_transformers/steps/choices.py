@@ -1,6 +1,4 @@
-"""Step choices (beyond the paper): which of two candidates a pronoun stands for, by the model's own
-probabilities, and whether it is right more often where the text tells who is who.
-"""
+"""Step choices (beyond the paper): which of two candidates a pronoun stands for."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

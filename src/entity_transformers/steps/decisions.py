@@ -1,6 +1,4 @@
-"""Step decisions (beyond the paper): entity decisions by EntityNLM (Ji et al., 2017) beside a
-trained model: is the next token in a mention, of which entity, for how long?
-"""
+"""Step decisions (beyond the paper): entity decisions by EntityNLM beside a trained model."""
 
 import math
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""Step examples (beyond the paper): the labelled examples of the tasks that steps transfer and
-choices read, those of GPT-1's paper among them.
-"""
+"""Step examples (beyond the paper): the labelled examples that steps transfer and choices read."""
 
 from pathlib import Path
 from typing import Annotated, Any

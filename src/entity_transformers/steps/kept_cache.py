@@ -1,6 +1,4 @@
-"""Step kept_cache (beyond the paper): what a continuous cache of a few earlier tokens, kept by some
-policy, is worth beside the window of a model. Nothing is trained.
-"""
+"""Step kept_cache (beyond the paper): a continuous cache of kept tokens beside a window."""
 
 from collections.abc import Iterator
 

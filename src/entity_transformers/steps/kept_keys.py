@@ -1,6 +1,4 @@
-"""Step kept_keys (beyond the paper): what the keys and values of a few earlier tokens, kept by some
-policy, are worth in the window's own attention. Nothing is trained.
-"""
+"""Step kept_keys (beyond the paper): keys and values of kept tokens in a window's attention."""
 
 from typing import Annotated, Literal
 

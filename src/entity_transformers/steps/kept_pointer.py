@@ -1,6 +1,4 @@
-"""Step kept_pointer (beyond the paper): what a trained pointer into a few earlier tokens, kept by
-some policy, is worth beside the window of a model. The model stays as it is.
-"""
+"""Step kept_pointer (beyond the paper): a trained pointer into kept tokens beside a window."""
 
 from entity_transformers.kinds.params import Positive
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step

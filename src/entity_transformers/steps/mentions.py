@@ -1,6 +1,4 @@
-"""Step mentions (beyond the paper): where a trained model's memory pays, token by token: outside
-mentions, in first ones, in later ones by how far the entity's last one is; with a cache beside it.
-"""
+"""Step mentions (beyond the paper): where a trained model's memory pays, token by token."""
 
 from typing import Annotated
 

@@ -1,6 +1,4 @@
-"""Step positions (beyond the paper): does a model profit from what it has read so far? Its loss by
-the place of a token in its document, which falls for as long as more context helps.
-"""
+"""Step positions (beyond the paper): the loss by place, which falls while more context helps."""
 
 from typing import Annotated, Any
 

@@ -1,6 +1,4 @@
-"""Step pseudo_perplexity (beyond the paper): what models of hidden tokens expect of a text, each
-token hidden in its turn.
-"""
+"""Step pseudo_perplexity (beyond the paper): what models of hidden tokens expect of a text."""
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size, Splits

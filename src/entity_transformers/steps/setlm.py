@@ -1,6 +1,4 @@
-"""Step setlm (beyond the paper): entity decisions by SetLM (Kunz and Hardmeier, 2019) beside a
-trained model: is the next token in a mention, and of which entity?
-"""
+"""Step setlm (beyond the paper): entity decisions by SetLM beside a trained model."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,6 +1,4 @@
-"""Step text_memory (beyond the paper): what a model pays for a text when a few earlier tokens, kept
-by some policy, are put before each window. Nothing is trained.
-"""
+"""Step text_memory (beyond the paper): kept tokens as text before each window."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal

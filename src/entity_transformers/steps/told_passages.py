@@ -1,6 +1,4 @@
-"""Step told_passages (beyond the paper): whether LAMBADA's last words are likelier where the text
-tells who is who.
-"""
+"""Step told_passages (beyond the paper): LAMBADA's last words with the text's chains told."""
 
 from typing import Any
 

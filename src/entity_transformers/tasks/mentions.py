@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import AlignedCorpus
-from entity_transformers.corpus.labels import give
+from entity_transformers.corpus.labels import find_given_spans, give
 from entity_transformers.corpus.layers import split_layer
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel
@@ -43,18 +43,10 @@ PRONOUNS = frozenset(
 
 
 def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
-    """Entities and mention numbers int32 [N] of ``gold`` or ``resolver:NAME``; a layer that the
-    split lacks raises ValueError.
-    """
-    if layer == "gold":
-        return corpus.gold, corpus.mentions
-    spans = layer.replace("resolver:", "mentions:")
-    if layer not in corpus.layers or spans not in corpus.layers:
-        raise ValueError(
-            f"split {corpus.split!r} has no mentions {layer!r}: name the resolver in"
-            " corpus.resolvers and run step corpus again"
-        )
-    return corpus.layers[layer], corpus.layers[spans]
+    """Entities and mention numbers int32 [N] of ``gold`` or ``resolver:NAME``."""
+    given = give(corpus, layer)
+    assert given.given is not None
+    return given.given, find_given_spans(given)
 
 
 def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -> AlignedCorpus:

@@ -72,18 +72,6 @@ class FactTask:
         return self.first_filler + FILLERS
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Every place where a fact was asked for; int64 [N].
-
-    places     index of the answer in the split's arrays
-    distances  windows between the fact's own window and the question's: 0 is the fact's own
-    """
-
-    places: np.ndarray
-    distances: np.ndarray
-
-
 def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") -> AlignedCorpus:
     """``documents`` random documents as an aligned split; equal seeds give equal documents."""
     generator = np.random.default_rng(seed)
@@ -114,11 +102,13 @@ def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[lis
     return tokens, entities
 
 
-def find_answers(task: FactTask, corpus: AlignedCorpus) -> Answers:
-    """The tokens that follow "has", in the order of the text."""
+def find_answers(task: FactTask, corpus: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
+    """Every place where a fact is asked for, in the order of the text, int64 [N]: the index of the
+    answer, which follows "has"; and how many windows the question lies after the fact's own.
+    """
     asked = np.flatnonzero(corpus.tokens == HAS)
     inside = asked + 1 - corpus.offsets[np.searchsorted(corpus.offsets, asked, side="right") - 1]
-    return Answers(asked + 1, (inside - 1) // task.window)
+    return asked + 1, (inside - 1) // task.window
 
 
 def make_task(params: RecallParams) -> FactTask:
@@ -193,9 +183,9 @@ def score_training(training: Training, params: RecallParams) -> Rows:
     task = make_task(params)
     facts = make_facts(task, params.test_documents, TEST_SEED, "test")
     test = give(facts, training.corpus.layer, training.seed)
-    answers = find_answers(task, test)
+    places, distances = find_answers(task, test)
     guesses = guess_tokens(training.model.eval(), test, window=training.params.window)
-    return accuracy_rows(task, answers, guesses[answers.places] == test.tokens[answers.places])
+    return accuracy_rows(task, distances, guesses[places] == test.tokens[places])
 
 
 @torch.inference_mode()
@@ -210,12 +200,12 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
     return guesses
 
 
-def accuracy_rows(task: FactTask, answers: Answers, right: np.ndarray) -> Rows:
+def accuracy_rows(task: FactTask, distances: np.ndarray, right: np.ndarray) -> Rows:
     """Share of right answers, bool [N], and the number of questions, by the fact's distance in
-    windows, and beyond its own window (later); None without any question.
+    windows, int64 [N], and beyond its own window (later); None without any question.
     """
-    parts = {str(d): answers.distances == d for d in range(task.windows)}
-    for distance, among in {**parts, "later": answers.distances > 0}.items():
+    parts = {str(d): distances == d for d in range(task.windows)}
+    for distance, among in {**parts, "later": distances > 0}.items():
         count = int(among.sum())
         share = float(right[among].mean()) if count else None
         yield {"measure": "accuracy", "value": share, "count": count, "distance": distance}
