@@ -59,9 +59,8 @@ def demo(
     logging.disable_progress_bar()
     about = ""
     if text is None:
-        about, _, text = (
-            files("entity_transformers").joinpath("data/demo.txt").read_text().partition("\n\n")
-        )
+        passage = files("entity_transformers").joinpath("data/demo.txt").read_text()
+        about, _, text = passage.partition("\n\n")
     if len(text) < 256 and Path(text).is_file():
         raise ValueError(f"{text} is a file, expected a text: demo \"$(cat '{text}')\"")
     if not text.strip() or has_marks(text):

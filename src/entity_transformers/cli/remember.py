@@ -47,12 +47,6 @@ def remember(
     """
     document, finder = _read(book, tokens), make_resolver(resolver)
     name, reader = open_model(model, SAMPLE, seed)
-    longest = reader.model.context
-    if longest is not None and longest < window + kept:
-        raise ValueError(
-            f"a window of {window} tokens and {kept} kept ones, but {name} reads at most {longest}:"
-            " give smaller ones with --window and --kept"
-        )
     reader.window, reader.stride = window, -(-window // 2)
     memory = TextMemory(reader, cut(reader, document, tokens), finder, policy=policy, budget=kept)
     ways = {

@@ -1,7 +1,7 @@
 """Step embeddings (section 4.1): vectors of words, mentions and entities."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 from entity_transformers.corpus.document import SPLITS
@@ -82,12 +82,10 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
         def words_of(filled: Any) -> Any:
             return static.embed_splits(vectors, {split: one for split, (one, _) in filled.items()})
 
-        return words_of, lambda texts, aligned: static.embed_mentions(
-            vectors, texts, aligned, groups
-        )
+        return words_of, partial(static.embed_mentions, vectors, groups=groups)
     from entity_transformers.encode.layers import LayerEncoder
     from entity_transformers.encode.mentions import embed_mentions
-    from entity_transformers.encode.words import PART, embed_splits
+    from entity_transformers.encode.words import embed_splits
 
     how = {"window": run.entry.lm.window, "batch": run.section.batch}
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
@@ -98,12 +96,10 @@ def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
         context = run.entry.lm.ner_context or context
     if layers > 1:
         encoder = LayerEncoder(reader, layers)
-    about = {"context": context, "tokens": PART, **how}
 
     def with_layers(filled: Any) -> Any:
-        for part in embed_splits(encoder, filled, run.tokenizer, **about):
+        for part in embed_splits(encoder, filled, run.tokenizer, context=context, **how):
             yield part | (encoder.split_layers(part["vectors"]) if "vectors" in part else {})
 
-    return with_layers, lambda texts, aligned: embed_mentions(
-        reader, texts, aligned, run.tokenizer, groups, **how
-    )
+    given = {"tokenizer": run.tokenizer, "groups": groups}
+    return with_layers, partial(embed_mentions, reader, **given, **how)

@@ -16,7 +16,6 @@ from entity_transformers.study.sections import (
     Width,
 )
 
-SCORED = ("dev", "test")
 HISTORY = ("epoch", "train_loss", "dev_f1", "learning_rate")
 log = logging.getLogger(__name__)
 
@@ -68,9 +67,11 @@ def ner(run: Run) -> Rows:
 
     arrays, _ = read_arrays(run.home("embeddings") / "words.safetensors")
     labels = list_labels(run.documents("train"))
-    train, dev, test = (
-        build_sentences(run.documents(split), arrays[split], labels) for split in ("train", *SCORED)
-    )
+    scored = {
+        split: build_sentences(run.documents(split), arrays[split], labels)
+        for split in ("train", "dev", "test")
+    }
+    train = scored.pop("train")
     if not len(train):
         log.warning("no sentence of train has named entities: every score will be of 0 spans")
     readings = {"": arrays["vectors"]}
@@ -81,10 +82,9 @@ def ner(run: Run) -> Rows:
         trained = None
         if len(train):
             how = {"seed": run.seed, "later": arrays.get("later"), "device": device}
-            trained = train_tagger(train, dev, vectors, run.section, **how)
+            trained = train_tagger(train, scored["dev"], vectors, run.section, **how)
         if not reading:
             write_csv(run.folder / "curve.csv", trained.history if trained else [], HISTORY)
         runtime.start("cpu", run.params.run.threads, run.seed)
-        scored = dict(zip(SCORED, (dev, test), strict=True))
         for row in list_scores(trained, train, scored, run.section.batch):
             yield {**row, "reading": reading} if reading else row

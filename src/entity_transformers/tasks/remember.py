@@ -94,7 +94,7 @@ class TextMemory:
         if longest is not None and reader.window + budget > longest:
             raise ValueError(
                 f"a window of {reader.window} tokens and {budget} kept ones, but the model reads at"
-                f" most {longest}"
+                f" most {longest}: give smaller ones"
             )
         self.reader, self.resolver, self.policy, self.budget = reader, resolver, policy, budget
         self.source = reader.encode(text, resolver)

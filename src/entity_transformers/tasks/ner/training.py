@@ -155,7 +155,7 @@ def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.nda
     for start in range(0, len(order), batch):
         numbers = order[start : start + batch]
         rows, _, mask = pad(sentences, numbers, tagger.vectors.device)
-        places, inside = _find_places(sentences, numbers)
+        places, inside = lay_out(sentences.offsets[numbers], sentences.lengths[numbers])
         tags[places[inside]] = tagger.decode(rows, mask).cpu().numpy()[inside]
     return tags
 
@@ -176,15 +176,8 @@ def pad(
     """Vector rows int64, tags int64 and mask bool of the numbered sentences, each [B, T], padded
     with 0.
     """
-    places, mask = _find_places(sentences, numbers)
+    places, mask = lay_out(sentences.offsets[numbers], sentences.lengths[numbers])
     rows, tags = (
         gather(values, places, mask, device) for values in (sentences.rows, sentences.tags)
     )
     return rows, tags, torch.from_numpy(mask).to(device)
-
-
-def _find_places(sentences: TaggedSentences, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places [B, T] of the numbered sentences' words in a flat array, and the mask bool [B, T] of
-    words.
-    """
-    return lay_out(sentences.offsets[numbers], sentences.lengths[numbers])
