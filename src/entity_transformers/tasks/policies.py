@@ -70,20 +70,19 @@ def describe(corpus: AlignedCorpus, d: int, nats: np.ndarray) -> Past:
     return Past(alone.tokens, alone.words, spans, given, nats)
 
 
-def keep_latest(chosen: np.ndarray, budget: int) -> np.ndarray:
-    """The last ``budget`` places at which ``chosen`` [n] is true."""
-    places = np.flatnonzero(chosen)
-    return places[max(0, len(places) - budget) :]
+def take_last(places: np.ndarray, count: int) -> np.ndarray:
+    """The last ``count`` places, or all of them."""
+    return places[max(0, len(places) - count) :]
 
 
 def keep_recent(past: Past, budget: int) -> np.ndarray:
     """The latest tokens."""
-    return np.arange(max(0, len(past) - budget), len(past))
+    return take_last(np.arange(len(past)), budget)
 
 
 def keep_mentions(past: Past, budget: int) -> np.ndarray:
     """The latest tokens of mentions that have ended."""
-    return keep_latest(past.ended, budget)
+    return take_last(np.flatnonzero(past.ended), budget)
 
 
 def keep_entities(past: Past, budget: int) -> np.ndarray:
@@ -124,7 +123,7 @@ def keep_slots(past: Past, budget: int) -> np.ndarray:
     own.
     """
     places = len(past) - 1 - np.unique(past.tokens[::-1], return_index=True)[1]
-    return np.sort(places)[max(0, len(places) - budget) :]
+    return take_last(np.sort(places), budget)
 
 
 def keep_halves(past: Past, budget: int, policy: Policy) -> np.ndarray:
@@ -132,7 +131,7 @@ def keep_halves(past: Past, budget: int, policy: Policy) -> np.ndarray:
     first = policy(past, budget // 2)
     recent = keep_recent(past, budget)
     rest = recent[~np.isin(recent, first)]
-    return np.union1d(first, rest[max(0, len(rest) - (budget - len(first))) :])
+    return np.union1d(first, take_last(rest, budget - len(first)))
 
 
 POLICIES: dict[str, Policy] = {

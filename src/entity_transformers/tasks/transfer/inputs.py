@@ -12,7 +12,7 @@ a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -101,8 +101,8 @@ def make_inputs(
     entities = chains(whole, ends) if chains else [[0] * len(one) for one in ends]
     made = []
     for parts, labels in zip(pieces, entities, strict=True):
-        rest = iter(labels)
-        pairs = [[(token, next(rest)) for token in piece.ids] for piece in parts]
+        entity = iter(labels)
+        pairs = [[(token, next(entity)) for token in piece.ids] for piece in parts]
         room = None if longest is None else longest - len(pairs) - 1
         kept = pairs if room is None else shorten(pairs, room, shape == "pronoun")
         row = [(start, 0), *kept[0]]
@@ -110,15 +110,12 @@ def make_inputs(
             row += [(delimiter, 0), *piece]
         read = 1 + len(kept[0]) if len(kept) > 1 else 0
         made.append(([*row, (extract, 0)], read, kept != pairs))
-    found, made_next = [], iter(made)
+    found, rest = [], iter(made)
     for example in examples:
-        own = [next(made_next) for _ in list_parts(example, shape)]
-        tokens, given = (
-            tuple(tuple(pair[part] for pair in row) for row, _, _ in own) for part in (0, 1)
-        )
+        rows, read, cut = zip(*islice(rest, len(list_parts(example, shape))), strict=True)
+        tokens, given = (tuple(tuple(pair[i] for pair in row) for row in rows) for i in (0, 1))
         label = -1 if example.label is None else example.label
-        more = (given, tuple(read for _, read, _ in own)) if chains else ()
-        found.append(Inputs(tokens, label, any(cut for *_, cut in own), *more))
+        found.append(Inputs(tokens, label, any(cut), *((given, read) if chains else ())))
     return found
 
 
