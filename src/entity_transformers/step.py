@@ -252,7 +252,7 @@ def execute(run: Run) -> None:
         other.require_run(read, model, seed)
     started = time.time()
     with recorded() as written:
-        rows = list(run.step.run(run) or ())
+        rows = list(run.step.run(run))
         if run.step.phase == "report":
             return
         own = sorted({key for row in rows for key in row}.difference(COLUMNS))

@@ -80,15 +80,13 @@ def _save_model(run: Run, output: Path) -> None:
     """Weights and tokenizer; that of a model with hidden tokens gets the mask, with the number that
     the model knows it by (ValueError where it would have another one).
     """
-    entry = run.entry
-    trained = load_model(run.folder, entry.kind)
+    entry, trained = run.entry, load_model(run.folder, run.entry.kind)
     trained.save(output)
-    encoder = run.tokenizer
     more = {} if run.params.tokenizer.kind == "pretrained" else {ENCODES: "words"}
     if entry.can({"causal"}):
-        save_tokenizer(encoder, output, trained.context, **more)
+        save_tokenizer(run.tokenizer, output, trained.context, **more)
         return
-    tokenizer = save_tokenizer(encoder, output, trained.context, mask_token=MASK, **more)
+    tokenizer = save_tokenizer(run.tokenizer, output, trained.context, mask_token=MASK, **more)
     if tokenizer.mask_token_id != trained.mask:
         raise ValueError(
             f"{run.home('corpus')}: its encoder would number {MASK} {tokenizer.mask_token_id}, but"

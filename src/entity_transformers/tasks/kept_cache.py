@@ -127,9 +127,7 @@ def read_texts(reading: Reading) -> Iterator[tuple[slice, Tensor, np.ndarray, li
 
 
 def score_caches(reading: Reading) -> Rows:
-    """Rows of the losses of texts by budget, policy and labels, and kind of token; and the nats of
-    each text.
-    """
+    """The rows of step kept_cache."""
     corpus, window = reading.corpus, reading.window
     base, folds = np.ones(len(corpus.tokens)), fold_texts(corpus.names)
     cached = np.zeros((len(reading.keys), len(THETAS), len(base)), np.float32)

@@ -115,9 +115,7 @@ def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer
 
 
 def score_pointers(reading: Reading) -> Rows:
-    """The rows of step kept_pointer: losses of texts by budget, policy and labels, and kind of
-    token, and the nats of each text, means over the pointers of several seeds.
-    """
+    """The rows of step kept_pointer, means over the pointers of several seeds."""
     corpus, section = reading.corpus, reading.section
     folds, base, read = fold_texts(corpus.names), np.zeros(len(corpus.tokens)), []
     for own, states, nats, keeps in read_texts(reading):

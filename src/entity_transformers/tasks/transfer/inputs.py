@@ -112,10 +112,10 @@ def make_inputs(
         made.append(([*row, (extract, 0)], read, kept != pairs))
     found, rest = [], iter(made)
     for example in examples:
-        rows, read, cut = zip(*islice(rest, len(list_parts(example, shape))), strict=True)
+        rows, reads, cut = zip(*islice(rest, len(list_parts(example, shape))), strict=True)
         tokens, given = (tuple(tuple(pair[i] for pair in row) for row in rows) for i in (0, 1))
         label = -1 if example.label is None else example.label
-        found.append(Inputs(tokens, label, any(cut), *((given, read) if chains else ())))
+        found.append(Inputs(tokens, label, any(cut), *((given, reads) if chains else ())))
     return found
 
 

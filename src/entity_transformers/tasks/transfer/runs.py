@@ -140,7 +140,7 @@ class Trainings:
     def _load(self, recipe: Recipe, seed: int) -> LanguageModel:
         """The trained model, with random weights where the recipe does not transfer its own."""
         run, settings = self.run, self.run.params.run
-        device = runtime.start(settings.device, settings.threads, cast(int, run.seed))
+        device = runtime.start(settings.device, settings.threads, run.seed)
         trained = load_model(run.home("lm"), run.entry.kind, device)
         if not recipe.pretrained or recipe.layers is not None:
             lm = run.entry.lm.model_copy(update={"initial_weights": None})
