@@ -12,7 +12,7 @@ from entity_transformers.corpus.document import CorpusError, Document, Mention
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.overlap import Overlap, leave_out
 from entity_transformers.corpus.readers import text as text_reader
-from entity_transformers.corpus.splitting import WordSplitter
+from entity_transformers.corpus.splitting import split_text
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litbank"
 
@@ -22,7 +22,7 @@ def number_words(first: int, last: int) -> str:
 
 
 def document(text: str, name: str = "a", split: str = "train") -> Document:
-    words, spaces, starts = WordSplitter().split([text])
+    words, spaces, starts = split_text([text])
     return Document(name, 0, split, "", tuple(words), tuple(starts), (), None, tuple(spaces))
 
 

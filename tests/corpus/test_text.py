@@ -21,7 +21,7 @@ from entity_transformers.corpus.document import CorpusError, Document, join_part
 from entity_transformers.corpus.ledger import Policy
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.corpus.readers.text import choose_splits
-from entity_transformers.corpus.splitting import WordSplitter
+from entity_transformers.corpus.splitting import split_text
 
 PROSE = "It was a bright day, and the clock struck thirteen.\nNobody had expected that of it.\n"
 LONG = (
@@ -205,9 +205,8 @@ def test_every_character_but_spaces_is_kept(lines: list[str]) -> None:
     text = "\n".join(lines)
     chapters = read_book(text)
     assert "".join("".join(texts(text)).split()) == "".join(text.removeprefix("\ufeff").split())
-    splitter = WordSplitter()
     for chapter in chapters:
-        words, spaces, starts = splitter.split(chapter)
+        words, spaces, starts = split_text(chapter)
         document = Document("a", 0, "train", "", tuple(words), tuple(starts), (), None,
                             tuple(spaces))  # fmt: skip
         assert "".join(spaced_words(document, "natural")) == " ".join(chapter)
@@ -220,7 +219,7 @@ def test_words_are_spacys() -> None:
 
     line = "He didn't--\"no,\" said Mr. O'Brien (at 5 p.m.)--go to the U.S.A., e.g. by the_sea_."
     tokens = spacy.blank("en")(line)
-    words, spaces, _ = WordSplitter().split([line])
+    words, spaces, _ = split_text([line])
     assert words == [token.text for token in tokens]
     assert spaces[:-1] == [bool(token.whitespace_) for token in tokens][:-1]
 
@@ -228,7 +227,7 @@ def test_words_are_spacys() -> None:
 @pytest.mark.parametrize("mark", ["!", "'", "_", "😀"])
 def test_many_marks_in_a_row_are_words_like_few(mark: str) -> None:
     """In a time that does not grow with their square."""
-    words, spaces, _ = WordSplitter().split([f"Ada{mark * 3000} met"])
+    words, spaces, _ = split_text([f"Ada{mark * 3000} met"])
     assert "".join(words) == f"Ada{mark * 3000}met"
     assert (words[0], words[-1], sum(spaces)) == ("Ada", "met", 2)
     assert len(words) > 1500

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,36 +16,32 @@ _PART = re.compile(r".{1,100}(?![^\W_])|.[^\W_]*", re.DOTALL)
 """Some characters up to a mark, or a longer word whole."""
 
 
-class WordSplitter:
-    """Splits text as ``spacy.blank("en")`` does.
+def split_text(lines: Iterable[str]) -> tuple[list[str], list[bool], list[int]]:
+    """Words of lines, as ``spacy.blank("en")`` splits them, whether a space follows each, and the
+    index of each line's first word. Lines have one space between pieces, none at their ends, and
+    are not empty; a line break counts as a space.
 
-    Its rules look at what stands between two spaces, so that each such piece is split once, by
-    itself, and then remembered. Only a few runs of apostrophes come out otherwise than within a
-    sentence (``' ''Tis``), and pieces of more than `LONG` characters.
+    spaCy's rules look at what stands between two spaces, so that each such piece is split by
+    itself. Only a few runs of apostrophes come out otherwise than within a sentence (``' ''Tis``),
+    and pieces of more than `LONG` characters.
     """
+    words: list[str] = []
+    spaces: list[bool] = []
+    starts: list[int] = []
+    for line in lines:
+        starts.append(len(words))
+        for piece in line.split(" "):
+            found = _split_piece(piece)
+            words += found[0]
+            spaces += found[1]
+    return words, spaces, starts
 
-    def __init__(self) -> None:
-        self._known: dict[str, Pieces] = {}
 
-    def split(self, lines: Iterable[str]) -> tuple[list[str], list[bool], list[int]]:
-        """Words of lines, flags and the index of each line's first word. Lines have one space
-        between pieces, none at their ends, and are not empty; a line break counts as a space.
-        """
-        pieces = [line.split(" ") for line in lines]
-        for piece in {piece for line in pieces for piece in line if piece not in self._known}:
-            parts = _PART.findall(piece) if len(piece) > LONG else [piece]
-            texts = tuple(token.text for part in parts for token in _tokenizer()(part))
-            self._known[piece] = (texts, (*(False for _ in texts[1:]), True))
-        words: list[str] = []
-        spaces: list[bool] = []
-        starts: list[int] = []
-        for line in pieces:
-            starts.append(len(words))
-            for piece in line:
-                found = self._known[piece]
-                words += found[0]
-                spaces += found[1]
-        return words, spaces, starts
+@lru_cache(1 << 16)
+def _split_piece(piece: str) -> Pieces:
+    parts = _PART.findall(piece) if len(piece) > LONG else [piece]
+    texts = tuple(token.text for part in parts for token in _tokenizer()(part))
+    return texts, (*(False for _ in texts[1:]), True)
 
 
 class Annotated(NamedTuple):
@@ -66,7 +62,7 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
     span begins or ends inside it. A span of spaces alone becomes an empty one.
     """
     lines = [" ".join(line.split()) for line in text.split("\n")]
-    words, _, firsts = _splitter().split(filter(None, lines))
+    words, _, firsts = split_text(filter(None, lines))
     whole: list[tuple[int, int]] = []
     end = 0
     for word in words:
@@ -102,11 +98,6 @@ def cut_words(
     lows, highs = [low for low, _ in places], [high for _, high in places]
     inside = [(bisect_left(lows, start), bisect_right(highs, end)) for start, end in spans]
     return places, inside
-
-
-@cache
-def _splitter() -> WordSplitter:
-    return WordSplitter()
 
 
 @cache

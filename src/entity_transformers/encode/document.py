@@ -371,10 +371,10 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
     if has_marks(text) or resolver is None or not text.strip():
         return read_marked(text)  # which says that it has no words
     # resolvers were made for words as spaCy splits them
-    from entity_transformers.corpus.splitting import WordSplitter
+    from entity_transformers.corpus.splitting import split_text
 
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
-    words, spaces, starts = WordSplitter().split([part for part in paragraphs if part])
+    words, spaces, starts = split_text(filter(None, paragraphs))
     return replace(
         read_marked("."),
         words=tuple(words),

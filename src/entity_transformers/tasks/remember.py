@@ -19,7 +19,7 @@ import torch
 from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import HALVES, check_text
-from entity_transformers.corpus.splitting import WordSplitter
+from entity_transformers.corpus.splitting import split_text
 from entity_transformers.encode.document import POLICY, DocumentReader
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.resolve.base import Resolver
@@ -184,7 +184,7 @@ class TextMemory:
         """
         check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())
-        words, spaces, _ = WordSplitter().split([line] if line else [])
+        words, spaces, _ = split_text([line] if line else [])
         old = self.document
         flags = None if old.space_after is None else (*old.space_after[:-1], True, *spaces)
         longer = replace(

@@ -29,7 +29,7 @@ from entity_transformers.corpus.files import (
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.splitting import WordSplitter
+from entity_transformers.corpus.splitting import split_text
 
 log = logging.getLogger(__name__)
 LARGEST = 200_000_000
@@ -66,13 +66,12 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
         ledger.counts["files_that_are_no_text"] += others
     names = name_books(files, root)
     splits = choose_splits({name: path.relative_to(root) for path, name in names.items()})
-    splitter = WordSplitter()
     for file, name in names.items():
         if not name.isprintable():  # no list of documents can hold it
             error = f"{shown(str(file), 200)}: a name that can't be printed: rename the file"
             ledger.reject(ascii(str(file)), CorpusError(error))
         elif ledger.admits(name):
-            documents = _read_book(file, name, splits[name], splitter, ledger)
+            documents = _read_book(file, name, splits[name], ledger)
             yield from ledger.accept(documents, str(file))
 
 
@@ -120,9 +119,7 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     return {name: held.get(name, "train") for name in books}
 
 
-def _read_book(
-    file: Path, name: str, split: Split, splitter: WordSplitter, ledger: Ledger
-) -> Iterator[Document]:
+def _read_book(file: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
     text = read_text(file)
     check_words(words := text.split(), str(file))
     chapters = read_book(text)
@@ -137,7 +134,7 @@ def _read_book(
             file, lost, len(words),
         )  # fmt: skip
     for part, lines in enumerate(chapters):
-        found, spaces, starts = splitter.split(lines)
+        found, spaces, starts = split_text(lines)
         yield Document(
             name=name,
             part=part,
