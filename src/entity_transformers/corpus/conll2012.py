@@ -149,10 +149,7 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
     words = block.at(4, restore_words, [row[3] for row in rows])
     tags = block.at(5, restore_tags, [row[4] for row in rows])
     chains = [(word, row[-1]) for word, row in enumerate(rows) if row[-1] not in ("-", "", "_")]
-    column = "coreference (the last)"
-    mentions, unmatched = block.at(column, match_chains, chains)
-    if unmatched:
-        raise block.fault(unmatched[0].word, str(unmatched[0]), column)
+    mentions = block.at("coreference (the last)", match_chains, chains)
     genre = name.partition("/")[0] if "/" in name else ""
     cells = [(word, row[10]) for word, row in enumerate(rows) if row[10] != "*"]
     entities: tuple[NamedEntity, ...] | None = None
@@ -227,11 +224,12 @@ def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
     return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
 
 
-def match_chains(cells: Iterable[tuple[int, str]]) -> tuple[list[Mention], list[WordError]]:
-    """Mentions of the (word, cell) pairs, in reading order, and the brackets without a partner.
+def match_chains(cells: Iterable[tuple[int, str]]) -> list[Mention]:
+    """Mentions of the (word, cell) pairs, in reading order.
 
     One stack per chain, so chains may cross and a chain may nest in itself (the inner span closes
-    first). A cell that is no bracket expression raises WordError.
+    first). A cell that is no bracket expression raises WordError, and so does the first bracket
+    without a partner.
     """
     stacks: dict[int, list[int]] = defaultdict(list)
     mentions: list[Mention] = []
@@ -252,7 +250,9 @@ def match_chains(cells: Iterable[tuple[int, str]]) -> tuple[list[Mention], list[
     for chain, words in stacks.items():
         message = f"({chain} opens a mention of chain {chain} that is never closed"
         unmatched += [WordError(word, f"{message} in this document") for word in words]
-    return sorted(mentions, key=reading_order), sorted(unmatched, key=lambda error: error.word)
+    if unmatched:
+        raise min(unmatched, key=lambda error: error.word)
+    return sorted(mentions, key=reading_order)
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
