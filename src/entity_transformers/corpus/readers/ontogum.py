@@ -2,8 +2,8 @@
 from ``coref/ontogum/conllu/``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from entity_transformers.corpus.document import SPLITS, CorpusError, Document, NamedEntity, Split
@@ -21,16 +21,6 @@ from entity_transformers.corpus.sources import RAW, pinned
 
 _LAYERS = ("dep", "coref/ontogum/conllu")
 _NAMES = frozenset(("NNP", "NNPS"))
-
-
-@dataclass(frozen=True, slots=True)
-class TypedMention:
-    """A mention of the GUM layer; ``minspan`` are the words of its head."""
-
-    start: int
-    end: int
-    label: str
-    minspan: tuple[int, ...]
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Document]:
@@ -122,8 +112,7 @@ def check_text(name: str, dep: Table) -> None:
 def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
     """The document of its two tables; CorpusError where they differ."""
     _check_alignment(dep, chains)
-    named = select_named(match_typed(dep), dep.tags)
-    entities = [NamedEntity(one.start, one.end, one.label) for one in named]
+    entities = [entity for entity, is_name in match_typed(dep) if is_name]
     parts = name.split("_")
     return replace(
         conllu.make_document(dep, name, split, read_mentions(chains, ledger)),
@@ -146,9 +135,10 @@ def _check_alignment(dep: Table, chains: Table) -> None:
         )
 
 
-def match_typed(table: Table) -> list[TypedMention]:
-    """Mentions of the GUM layer with type and head; CorpusError at a bracket without a partner, or
-    whose fields do not say both.
+def match_typed(table: Table) -> list[tuple[NamedEntity, bool]]:
+    """Mentions of the GUM layer with their types, and is each a name: does it have a proper noun
+    among the words of its head? CorpusError at a bracket without a partner, or whose fields do not
+    say type and head.
     """
     found, unmatched = match_brackets(table)
     for line, message in unmatched:
@@ -156,7 +146,7 @@ def match_typed(table: Table) -> list[TypedMention]:
     mentions = []
     for one in found:
         try:
-            heads = tuple(one.start + int(word) - 1 for word in one.fields["minspan"].split(","))
+            heads = [one.start + int(word) - 1 for word in one.fields["minspan"].split(",")]
             if not one.start <= min(heads) <= max(heads) < one.end:
                 raise ValueError
             label = one.fields["etype"].upper()
@@ -166,13 +156,9 @@ def match_typed(table: Table) -> list[TypedMention]:
                 " of a head inside the mention, minspan, as in (7-time-new-nnnnn-cf8-1-sgl)"
             )
             raise table.fault(one.line, message, 10) from None
-        mentions.append(TypedMention(one.start, one.end, label, heads))
+        is_name = any(table.tags[word] in _NAMES for word in heads)
+        mentions.append((NamedEntity(one.start, one.end, label), is_name))
     return mentions
-
-
-def select_named(mentions: Sequence[TypedMention], tags: Sequence[str]) -> list[TypedMention]:
-    """The named mentions: those with a proper noun among their head's words."""
-    return [m for m in mentions if any(tags[word] in _NAMES for word in m.minspan)]
 
 
 def recognise(path: Path) -> Match | None:
