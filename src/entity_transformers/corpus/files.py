@@ -248,14 +248,14 @@ def first_line(path: Path) -> str:
     return next((line for line in open_lines(path) if line.strip()), "")
 
 
-def check_lines(lines: Sequence[str], source: str, first: int, longest: int = LONGEST_LINE) -> None:
+def check_lines(lines: Sequence[str], source: str, first: int) -> None:
     """`check_text` of lines, of which ``first`` is the number of the first; only where their joint
     text is suspicious is each looked at.
     """
     text = "".join(lines)
-    if len(text) > longest or _REFUSED.search(text):
+    if len(text) > LONGEST_LINE or _REFUSED.search(text):
         for number, line in enumerate(lines, first):
-            check_text(line, f"{source}, line {number}", longest)
+            check_text(line, f"{source}, line {number}")
 
 
 def check_text(

@@ -23,7 +23,7 @@ def has_marks(text: str) -> bool:
     return re.search(r"(?<!\\)\[\d+\s", text) is not None
 
 
-def read_marked(text: str, name: str = "text") -> Document:
+def read_marked(text: str) -> Document:
     """The document of a text with marks: words with punctuation apart, spaces as they are, mentions
     with the marks' numbers as chains. CorpusError, with the place, for a bracket without its other
     one, what is nearly a mark, a mark without words, or a text without any.
@@ -33,17 +33,17 @@ def read_marked(text: str, name: str = "text") -> Document:
         [word.span() for word in _WORD.finditer(plain)], [(start, end) for start, end, _ in spans]
     )
     if not places:
-        raise CorpusError(f"{name}: no words in it")
+        raise CorpusError("text: no words in it")
     mentions = []
     for (first, last), (_, _, chain) in zip(inside, spans, strict=True):
         if first >= last:
             raise CorpusError(
-                f"{name}: the mark [{chain} ] has no words: write them after the number"
+                f"text: the mark [{chain} ] has no words: write them after the number"
             )
         mentions.append(Mention(first, last, chain))
     after = [low > high for (_, high), (low, _) in pairwise(places)]
     return Document(
-        name=name,
+        name="text",
         part=0,
         split="text",
         genre="",

@@ -88,11 +88,6 @@ class Task:
         """That of its files."""
         return self.dataset.name
 
-    @property
-    def licence(self) -> str:
-        """That of its files."""
-        return self.dataset.source.licence if self.dataset.source else "not known"
-
 
 def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
     """The lines of the file ``name`` below ``root``, which may be that file or a zip archive: where
