@@ -131,13 +131,15 @@ def lambada_of(text: Any) -> Any:
 
 FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
-    "jsonl": lambda text, ledger: jsonl.read_rows(split_lines(text), "f", ledger=ledger),
+    "jsonl": lambda text, ledger: ledger.accept(
+        jsonl.read_rows(split_lines(text), "f", ledger=ledger), "f"
+    ),
     "gum": read_gum,
     "conllu": lambda text, ledger: ledger.accept(
         conllu.read_documents(split_lines(text), "f", "f", "train", ledger), "f"
     ),
-    "clusters": lambda text, ledger: clusters.read_clusters(
-        split_lines(text), "f", "f", "train", ledger
+    "clusters": lambda text, ledger: ledger.accept(
+        clusters.read_clusters(split_lines(text), "f", "f", "train", ledger), "f"
     ),
     "booknlp": lambda text, ledger: ledger.accept(read_book(text, ledger), "f"),
     "brat": lambda text, ledger: ledger.accept(read_brat(text, ledger), "f"),

@@ -112,9 +112,3 @@ def test_a_bad_line_is_named_or_left_out(line: str, message: str) -> None:
     ledger = Ledger("skip")
     assert list(read_rows(lines, "f", ledger=ledger)) == []
     assert len(ledger.bad) == 1
-
-
-def test_the_same_name_and_part_twice_is_bad() -> None:
-    row = json.dumps({"name": "n", "words": ["a"]})
-    with refused("document n#0 stands twice"):
-        list(read_rows([row, row], "f"))

@@ -23,14 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import (
     HALVES,
+    SplitFile,
     check_text,
-    find_split_files,
     number_names,
     open_lines,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Match, Reader
+from entity_transformers.corpus.readers import Match, Reader, read_files
 from entity_transformers.corpus.readers.jsonl import (
     LONGEST_ROW,
     PATTERNS,
@@ -75,14 +75,11 @@ class Row(BaseModel):
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
-    files = find_split_files(path, PATTERNS)
-    return (
-        document
-        for file in files
-        for document in read_clusters(
-            open_lines(file.path, LONGEST_ROW), str(file.path), file.name, file.split, ledger
-        )
-    )
+
+    def read_one(file: SplitFile) -> Iterator[Document]:
+        return read_clusters(open_lines(file.path, LONGEST_ROW), str(file.path), *file[1:], ledger)
+
+    return read_files(path, PATTERNS, ledger, read_one)
 
 
 def read_clusters(

@@ -24,9 +24,9 @@ from entity_transformers.corpus.document import (
     reading_order,
 )
 from entity_transformers.corpus.files import (
+    SplitFile,
     check_text,
     find_files,
-    find_split_files,
     first_line,
     is_html,
     open_lines,
@@ -34,7 +34,7 @@ from entity_transformers.corpus.files import (
 )
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import flatten_entities
-from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
 
 LONGEST_ROW = 100_000_000
 """Characters of a row, which holds a whole document."""
@@ -98,14 +98,11 @@ class Row(BaseModel):
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Documents of a file or folder, by path; the path names the split of rows without one."""
-    files = find_split_files(path, PATTERNS)
-    return (
-        document
-        for file in files
-        for document in read_rows(
-            open_lines(file.path, LONGEST_ROW), str(file.path), file.split, ledger
-        )
-    )
+
+    def read_one(file: SplitFile) -> Iterator[Document]:
+        return read_rows(open_lines(file.path, LONGEST_ROW), str(file.path), file.split, ledger)
+
+    return read_files(path, PATTERNS, ledger, read_one)
 
 
 def read_rows(
@@ -118,18 +115,7 @@ def read_rows(
     """Documents of a file's lines, by ``parse`` of a JSON object and its place (`parse_row`); a bad
     row raises CorpusError or is written down.
     """
-    ledger = ledger or Ledger()
-    return ledger.accept(_read_lines(lines, source, split, ledger, parse or parse_row), source)
-
-
-def _read_lines(
-    lines: Iterable[str],
-    source: str,
-    split: str,
-    ledger: Ledger,
-    parse: Callable[[Mapping[str, Any], str], Document],
-) -> Iterator[Document]:
-    empty = True
+    ledger, parse, empty = ledger or Ledger(), parse or parse_row, True
     for number, line in enumerate(lines, 1):
         if line == "\n":
             continue
