@@ -51,8 +51,8 @@ def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
 @CORPORA
 def test_without_first_mentions_a_label_stands_where_its_entity_was_before(corpus):
     kept = give(corpus, "first-only").given
-    for d in range(len(corpus)):
-        part, seen = corpus.document(d), {}
+    for part in corpus.slices:
+        seen: dict[int, int] = {}
         gold, mentions = corpus.gold[part].tolist(), corpus.mentions[part].tolist()
         for label, entity, mention in zip(kept[part].tolist(), gold, mentions, strict=True):
             first = seen.setdefault(entity, mention) == mention
@@ -63,8 +63,7 @@ def test_without_first_mentions_a_label_stands_where_its_entity_was_before(corpu
 def test_shuffled_labels_keep_spans_and_the_counts_of_each_document(corpus: AlignedCorpus) -> None:
     shuffled = give(corpus, "shuffled", seed=1).given
     np.testing.assert_array_equal(shuffled > 0, corpus.gold > 0)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         mentions = corpus.mentions[part]
         firsts = [np.flatnonzero(mentions == m)[0] for m in range(mentions.max() + 1)]
         for m in range(mentions.max() + 1):
@@ -94,9 +93,9 @@ def test_what_is_given_is_shuffled_and_not_the_gold() -> None:
     )
 
 
-def find_mentions(corpus: AlignedCorpus, d: int) -> list[tuple[int, int]]:
+def find_mentions(corpus: AlignedCorpus, part: slice) -> list[tuple[int, int]]:
     """Where each mention of a document begins and ends, in its tokens."""
-    numbers = corpus.mentions[corpus.document(d)].tolist()
+    numbers = corpus.mentions[part].tolist()
     runs = [[i for i, _ in run] for n, run in groupby(enumerate(numbers), lambda p: p[1]) if n >= 0]
     return [(run[0], run[-1] + 1) for run in runs]
 
@@ -107,10 +106,10 @@ def test_lagged_labels_are_those_that_a_memory_may_use(corpus: AlignedCorpus) ->
     nothing that comes later.
     """
     given = give(corpus, "lagged").given
-    for d in range(len(corpus)):
-        part, known = corpus.document(d), {}
+    for part in corpus.slices:
+        known: dict[int, int] = {}
         words = corpus.words[part].tolist()
-        for _, end in find_mentions(corpus, d):
+        for _, end in find_mentions(corpus, part):
             begun = [i for i, word in enumerate(words) if word >= words[end - 1] + LAG]
             if begun:
                 known[begun[0]] = int(corpus.gold[part][end - 1])
@@ -138,8 +137,7 @@ def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) 
     shuffled = shuffle_given(lagged, 1).given
     np.testing.assert_array_equal(shuffled > 0, lagged.given > 0)
     assert not np.array_equal(shuffled, lagged.given)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         assert sorted(shuffled[part]) == sorted(lagged.given[part])
 
 
@@ -147,10 +145,9 @@ def test_shuffled_lagged_labels_stand_on_the_same_tokens(corpus: AlignedCorpus) 
 def test_what_is_spelt_the_same_is_one_entity_of_surface(corpus: AlignedCorpus) -> None:
     given = give(corpus, "surface").given
     np.testing.assert_array_equal(given > 0, corpus.gold > 0)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         expected, numbers = np.zeros(part.stop - part.start, int), dict[tuple[int, ...], int]()
-        for start, end in find_mentions(corpus, d):
+        for start, end in find_mentions(corpus, part):
             form = tuple(corpus.tokens[part][start:end].tolist())
             expected[start:end] = numbers.setdefault(form, len(numbers) + 1)
         np.testing.assert_array_equal(given[part], expected)
@@ -161,8 +158,7 @@ def test_random_spans_are_as_many_and_as_long_as_the_mentions(corpus: AlignedCor
     one, again, other = (give(corpus, "random", seed).given for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         assert one[part][0] == 0  # <|endoftext|>
         assert (one[part] > 0).sum() == (corpus.gold[part] > 0).sum()
     head = give(corpus.head(1), "random", 1).given
@@ -198,8 +194,7 @@ def test_nouns_are_entities_by_their_spelling(corpus: AlignedCorpus) -> None:
     shuffled = shuffle_given(given, 1).given
     np.testing.assert_array_equal(shuffled > 0, given.given > 0)
     assert not np.array_equal(shuffled, given.given)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         forms: dict[int, set[tuple[int, ...]]] = {}
         for word in np.unique(corpus.words[part][given.given[part] > 0]):
             own = corpus.words[part] == word

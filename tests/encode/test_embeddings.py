@@ -34,9 +34,9 @@ HOW: dict[str, Any] = {"window": WINDOW, "batch": 3}
 DOCUMENTS = write_documents(7, longest=39, mentions=9)
 TOKENIZER = learn_tokenizer(DOCUMENTS, 300, "natural")
 CORPUS = align_split(DOCUMENTS, TOKENIZER, split="dev", policy="outermost", spacing="natural")
-TOKENS = [CORPUS.tokens[CORPUS.document(d)].tolist() for d in range(len(DOCUMENTS))]
-PLACES = [CORPUS.words[CORPUS.document(d)] for d in range(len(DOCUMENTS))]
-IDS = [CORPUS.gold[CORPUS.document(d)].tolist() for d in range(len(DOCUMENTS))]
+TOKENS = [CORPUS.tokens[part].tolist() for part in CORPUS.slices]
+PLACES = [CORPUS.words[part] for part in CORPUS.slices]
+IDS = [CORPUS.gold[part].tolist() for part in CORPUS.slices]
 
 
 def build(kind: str, **switches: str) -> LanguageModel:

@@ -236,6 +236,17 @@ class AlignedCorpus:
         """Where document ``index`` lies in the arrays."""
         return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
+    @property
+    def slices(self) -> list[slice]:
+        """Where each document lies in the arrays."""
+        return [self.document(index) for index in range(len(self))]
+
+    def highest(self, values: np.ndarray) -> np.ndarray:
+        """The highest of ``values`` [N] in each document, 0 at least: int64 [D]. Of labels this is
+        the number of entities.
+        """
+        return np.array([values[part].max(initial=0) for part in self.slices], np.int64)
+
     def head(self, documents: int | None) -> AlignedCorpus:
         """The first ``documents`` documents (all of them for None), as `part` gives them."""
         whole = documents is None or documents >= len(self)
@@ -379,16 +390,11 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 
 def summarise(corpus: AlignedCorpus) -> dict[str, int]:
     """Counts of an aligned split; ``<|endoftext|>`` is not among the tokens."""
-
-    def highest(values: np.ndarray) -> int:
-        """The sum of each document's highest value."""
-        return sum(int(values[corpus.document(d)].max(initial=0)) for d in range(len(corpus)))
-
     return {
         "documents": len(corpus),
-        "words": highest(corpus.words + 1),
+        "words": int(corpus.highest(corpus.words + 1).sum()),
         "tokens": len(corpus.tokens) - len(corpus),
         "tokens_in_mentions": int((corpus.gold > 0).sum()),
-        "entities": highest(corpus.gold),
-        "mentions": highest(corpus.mentions + 1),
+        "entities": int(corpus.highest(corpus.gold).sum()),
+        "mentions": int(corpus.highest(corpus.mentions + 1).sum()),
     }

@@ -62,8 +62,7 @@ def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndar
     after it has none. Whose it is, is as the layer says: annotators had read on.
     """
     lagged = np.zeros_like(labels)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         words, own = corpus.words[part], spans[part]
         last = np.flatnonzero((own >= 0) & (np.append(own[1:], -1) != own))
         begun = np.searchsorted(words, words[last] + LAG)
@@ -83,8 +82,7 @@ def find_given_spans(corpus: AlignedCorpus) -> np.ndarray:
         return find_spans(corpus, base)
     named = given > 0  # on other tokens than the mentions
     begun = named if change == "lagged" else named & (np.diff(given, prepend=0) != 0)
-    parts = map(corpus.document, range(len(corpus)))
-    return np.concatenate([np.where(named[p], np.cumsum(begun[p]) - 1, -1) for p in parts])
+    return np.concatenate([np.where(named[p], np.cumsum(begun[p]) - 1, -1) for p in corpus.slices])
 
 
 def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
@@ -101,8 +99,7 @@ def shuffle_labels(
 ) -> np.ndarray:
     """The labels permuted among each document's mentions, numbered by ``spans``, int32 [N]."""
     shuffled = np.zeros_like(labels)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for d, part in enumerate(corpus.slices):
         own, inside = spans[part], spans[part] >= 0
         if inside.any():
             label_of = np.zeros(own.max() + 1, labels.dtype)
@@ -117,8 +114,7 @@ def name_by_spelling(corpus: AlignedCorpus, spans: np.ndarray) -> np.ndarray:
     another: spans without chains, int32 [N]. Entities are numbered by first appearance.
     """
     labels = np.zeros_like(corpus.gold)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         own, tokens, numbers = spans[part], corpus.tokens[part], dict[bytes, int]()
         edges = np.flatnonzero(np.diff(own, prepend=-1, append=-1)).tolist()
         for start, end in pairwise(edges):
@@ -144,8 +140,8 @@ def place_spans(sizes: np.ndarray, length: int, generator: np.random.Generator) 
 def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarray:
     """Labels of random spans, as many and as long as the mentions, by spelling, int32 [N]."""
     drawn = np.full_like(spans, -1)
-    for d in range(len(corpus)):
-        part = slice(corpus.document(d).start + 1, corpus.document(d).stop)  # <|endoftext|> is none
+    for d, whole in enumerate(corpus.slices):
+        part = slice(whole.start + 1, whole.stop)  # <|endoftext|> is none
         sizes = np.unique(spans[part][spans[part] >= 0], return_counts=True)[1]
         drawn[part] = place_spans(sizes, part.stop - part.start, np.random.default_rng([seed, d]))
     return name_by_spelling(corpus, drawn)
@@ -172,8 +168,7 @@ def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
 def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
     """Is the token in the first mention of its entity in the document: bool [N]."""
     first = np.zeros(len(corpus.tokens), bool)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for part in corpus.slices:
         entities, mentions = corpus.gold[part], corpus.mentions[part]
         earliest = np.full(entities.max(initial=0) + 1, np.iinfo(np.int32).max, np.int32)
         np.minimum.at(earliest, entities, np.where(mentions < 0, np.iinfo(np.int32).max, mentions))

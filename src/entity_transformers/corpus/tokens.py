@@ -78,7 +78,7 @@ def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS)
     """The first ``tokens`` tokens of the documents in which most of these are in mentions, in the
     corpus' order, with the labels given. No model has a say in the choice.
     """
-    named = [(corpus.gold[corpus.document(d)][:tokens] > 0).sum() for d in range(len(corpus))]
+    named = [(corpus.gold[part][:tokens] > 0).sum() for part in corpus.slices]
     chosen = np.sort(np.argsort(-np.array(named), kind="stable")[:documents])
     return corpus.pick(chosen.tolist(), tokens)
 
@@ -88,8 +88,7 @@ def take_middle(corpus: AlignedCorpus, tokens: int, edge: int) -> AlignedCorpus:
     from the beginning of one that has not ``edge`` more on either side.
     """
     spans = []
-    for d in range(len(corpus)):
-        own = corpus.document(d)
+    for own in corpus.slices:
         spare = own.stop - own.start - tokens
         start = own.start + (spare // 2 if spare >= 2 * edge else 0)
         spans.append(np.arange(start, min(start + tokens, own.stop)))

@@ -81,8 +81,7 @@ class WindowPlan:
                 f"split {corpus.split!r} holds no document with words: nothing to train on"
             )
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
-        entities = [int(self.given[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
-        self.entities = np.array(entities, np.int64)
+        self.entities = corpus.highest(self.given)
         self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
         self.streams = plan_streams(
             self.lengths,

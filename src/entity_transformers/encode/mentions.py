@@ -64,8 +64,7 @@ def find_places(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> I
     """
     group_of = {tag: g for g, tags in reversed([*enumerate(groups.values())]) for tag in tags}
     members = frozenset(group_of)
-    for d in range(len(corpus)):
-        part = corpus.document(d)
+    for d, part in enumerate(corpus.slices):
         edges = np.flatnonzero(np.diff(corpus.mentions[part], prepend=-1, append=-1))
         for start, end in pairwise((part.start + edges).tolist()):
             if corpus.mentions[start] < 0:
@@ -111,8 +110,7 @@ def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
     """Number of the first entity of each document when entities are numbered over all of them,
     int64 [D + 1]; the last is their count.
     """
-    counts = [int(corpus.gold[corpus.document(d)].max(initial=0)) for d in range(len(corpus))]
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return np.cumsum([0, *corpus.highest(corpus.gold)])
 
 
 def embed_mentions(

@@ -44,10 +44,10 @@ def embed_mentions(
 def _find_last_words(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
     """The last word of each entity's latest mention, entities numbered over all documents."""
     base, words = entity_offsets(corpus), []
-    for d, document in enumerate(documents):
-        gold = corpus.gold[corpus.document(d)]
+    for d, (document, part) in enumerate(zip(documents, corpus.slices, strict=True)):
+        gold = corpus.gold[part]
         last = np.full(int(base[d + 1] - base[d]) + 1, -1, np.int64)
         np.maximum.at(last, gold, np.arange(len(gold)))
-        places = corpus.words[corpus.document(d)][last[1:]]
+        places = corpus.words[part][last[1:]]
         words += [document.words[place] for place in places]
     return words

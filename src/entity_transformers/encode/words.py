@@ -201,9 +201,9 @@ def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np
     slot reads), int64 [S + 1].
     """
     bounds = []
-    for d, document in enumerate(documents):
-        words, start = corpus.words[corpus.document(d)], int(corpus.offsets[d])
-        bounds += [[start], start + np.searchsorted(words, document.sentence_starts)]
+    for document, part in zip(documents, corpus.slices, strict=True):
+        starts = np.searchsorted(corpus.words[part], document.sentence_starts)
+        bounds += [[part.start], part.start + starts]
     return np.concatenate([*bounds, corpus.offsets[-1:]]).astype(np.int64)
 
 

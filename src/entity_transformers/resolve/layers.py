@@ -40,16 +40,16 @@ def add_layer(
     counts: Counter[str] = Counter()
     labels = np.zeros(len(corpus.tokens), np.int32)
     spans = np.full(len(corpus.tokens), -1, np.int32)
-    sizes = [int(corpus.words[corpus.document(d)].max(initial=-1)) + 1 for d in range(len(corpus))]
     # the last words of a running text may have no token of their own
+    sizes = corpus.highest(corpus.words + 1)
     fits = [len(document.words) >= size for document, size in zip(documents, sizes, strict=False)]
     if [document.id for document in documents] != list(corpus.names) or not all(fits):
         raise ResolverError(
             f"split {corpus.split!r} was aligned from other documents than are given: align it"
             " again"
         )
-    for d, document in enumerate(annotate(documents, resolver, policy, counts)):
-        part = corpus.document(d)
+    annotated = annotate(documents, resolver, policy, counts)
+    for part, document in zip(corpus.slices, annotated, strict=True):
         words = corpus.words[part]
         entity, mention = word_labels(document, policy)
         labels[part] = np.where(words < 0, 0, entity[words])
