@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from entity_transformers.corpus.document import CorpusError, Document, Split, slice_document
@@ -34,18 +34,22 @@ def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Do
 
 def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
     """Whole documents; parts of a name stay together."""
+    names = {one.name for one in train}
+    fewest = FEWEST if 2 * FEWEST * len(missing) < len(names) else 1
+    splits = draw_splits(names, missing, fewest)
+    return [replace(one, split=splits[one.name]) for one in train]
 
-    def digest(name: str) -> bytes:
-        return hashlib.sha256(name.encode(errors="replace")).digest()
 
-    names = sorted({one.name for one in train}, key=digest)
-    share = max(1, round(len(names) / SHARE))
-    if 2 * FEWEST * len(missing) < len(names):
-        share = max(share, FEWEST)
-    splits: dict[str, Split] = {}
-    for index, split in enumerate(missing):
-        splits |= dict.fromkeys(names[share * index : share * (index + 1)], split)
-    return [replace(one, split=splits.get(one.name, "train")) for one in train]
+def draw_splits(names: Collection[str], held: Sequence[Split], fewest: int = 1) -> dict[str, Split]:
+    """The split of each name: by a digest of it a twentieth of all, and ``fewest`` at least, is of
+    each of the splits ``held``, any other of train.
+    """
+    order = sorted(names, key=lambda name: hashlib.sha256(name.encode(errors="replace")).digest())
+    share = max(fewest, round(len(order) / SHARE))
+    splits: dict[str, Split] = dict.fromkeys(order, "train")
+    for index, split in enumerate(held):
+        splits |= dict.fromkeys(order[share * index : share * (index + 1)], split)
+    return splits
 
 
 def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:

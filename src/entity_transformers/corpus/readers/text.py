@@ -8,7 +8,6 @@ A book that lies below a folder named train, dev or test is of that split; where
 twentieth of the books is dev and another one test, by a digest of their names.
 """
 
-import hashlib
 import logging
 import tempfile
 from collections import Counter
@@ -26,6 +25,7 @@ from entity_transformers.corpus.files import (
     shown,
     unpacked,
 )
+from entity_transformers.corpus.held_out import draw_splits
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import RAW, pinned
@@ -112,11 +112,7 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     }
     if any(named.values()):
         return {name: split or "train" for name, split in named.items()}
-    order = sorted(books, key=lambda name: hashlib.sha256(name.encode(errors="replace")).digest())
-    share = max(1, round(len(order) / 20)) if len(order) >= 3 else 0
-    held: dict[str, Split] = dict.fromkeys(order[:share], "dev")
-    held |= dict.fromkeys(order[share : 2 * share], "test")
-    return {name: held.get(name, "train") for name in books}
+    return draw_splits(books, ("dev", "test") if len(books) >= 3 else ())
 
 
 def _read_book(file: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
