@@ -32,7 +32,7 @@ from entity_transformers.artifacts import (
     write_json_lines,
     write_record,
 )
-from entity_transformers.corpus.alignment import END, TextEncoder, WordEncoder
+from entity_transformers.corpus.alignment import END, WordEncoder, encode_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_a_panic_over_a_text_is_one_error(tmp_path: Path) -> None:
     found = read_tokenizer(save_tokenizer(tmp_path, {}))
     found.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
     with pytest.raises(ValueError, match=r"text: can't be encoded .*retry-limit"):
-        TextEncoder(found).encode(["a" * 40 + "!"])
-    assert TextEncoder(found).encode(["a"])[0].tolist() == [1, 0]
+        encode_text(found, ["a" * 40 + "!"])
+    assert encode_text(found, ["a"])[0].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(

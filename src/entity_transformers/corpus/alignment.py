@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -55,40 +56,36 @@ class WordEncoder:
         self._known.update(zip(words, map(tuple, ids), strict=True))
 
 
-class TextEncoder:
-    """Encodes the running text of a document, with any tokenizer that gives offsets. A token that
-    straddles words ("-known" of *well - known*) belongs to the one it has most characters of, so
-    that a short word may have no token of its own.
+def encode_text(
+    tokenizer: Tokenizer, words: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The running text of a document as of `WordEncoder.encode`, with any tokenizer that gives
+    offsets. A token that straddles words ("-known" of *well - known*) belongs to the one it has
+    most characters of, so that a short word may have no token of its own. ValueError where the
+    offsets cannot be those of the text.
     """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `WordEncoder.encode`. ValueError where the offsets cannot be those of the text."""
-        text = "".join(words)
-        with spelled_out(self._tokenizer):
-            encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        starts, ends = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
-        # a tokenizer may drop characters, such as control characters, but not most of a text
-        if 2 * ends.max(initial=0) < len(text) or (np.diff(starts) < 0).any():
-            raise ValueError(
-                "the tokenizer gives no offsets by which its tokens could be aligned with words:"
-                " name a fast tokenizer (tokenizer.json)"
-            )
-        owner = np.repeat(np.arange(len(words)), [len(word) for word in words])
-        first, last = owner[np.minimum(starts, len(text) - 1)], owner[np.maximum(ends, 1) - 1]
-        for token in np.flatnonzero(first != last):
-            first[token] += np.bincount(owner[starts[token] : ends[token]] - first[token]).argmax()
-        size = np.cumsum([0, *(len(letter.encode()) for letter in text)])
-        # the tokens of one character, which share its offsets, count its bytes once
-        sizes = np.diff(np.maximum.accumulate(size[ends]), prepend=0)
-        end = find_end(self._tokenizer)
-        return (
-            np.array([end, *encoding.ids], np.int32),
-            np.array([-1, *first], np.int32),
-            np.array([0, *sizes], np.uint16),
+    text = "".join(words)
+    with spelled_out(tokenizer):
+        encoding = tokenizer.encode(text, add_special_tokens=False)
+    starts, ends = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
+    # a tokenizer may drop characters, such as control characters, but not most of a text
+    if 2 * ends.max(initial=0) < len(text) or (np.diff(starts) < 0).any():
+        raise ValueError(
+            "the tokenizer gives no offsets by which its tokens could be aligned with words:"
+            " name a fast tokenizer (tokenizer.json)"
         )
+    owner = np.repeat(np.arange(len(words)), [len(word) for word in words])
+    first, last = owner[np.minimum(starts, len(text) - 1)], owner[np.maximum(ends, 1) - 1]
+    for token in np.flatnonzero(first != last):
+        first[token] += np.bincount(owner[starts[token] : ends[token]] - first[token]).argmax()
+    size = np.cumsum([0, *(len(letter.encode()) for letter in text)])
+    # the tokens of one character, which share its offsets, count its bytes once
+    sizes = np.diff(np.maximum.accumulate(size[ends]), prepend=0)
+    return (
+        np.array([find_end(tokenizer), *encoding.ids], np.int32),
+        np.array([-1, *first], np.int32),
+        np.array([0, *sizes], np.uint16),
+    )
 
 
 def find_end(tokenizer: Tokenizer) -> int:
@@ -335,14 +332,14 @@ def align_split(
     running_text: bool = False,
 ) -> AlignedCorpus:
     """The documents of one split as tokens, with their chains, mentions and tags. With
-    ``running_text`` a document is encoded as a whole (`TextEncoder`), else word by word.
+    ``running_text`` a document is encoded as a whole (`encode_text`), else word by word.
     """
-    encoder = TextEncoder(tokenizer) if running_text else WordEncoder(tokenizer)
+    encode = partial(encode_text, tokenizer) if running_text else WordEncoder(tokenizer).encode
     names, numbers = list[str](), dict[str, int]()
     columns: dict[str, list[np.ndarray]] = {name: [] for name in TOKEN_ARRAYS}
     for document in documents:
         names.append(document.id)
-        tokens, words, sizes = encoder.encode(spaced_words(document, spacing))
+        tokens, words, sizes = encode(spaced_words(document, spacing))
         entity, mention = word_labels(document, policy)
         tags = document.tags or ("",) * len(document.words)
         tag = np.array([numbers.setdefault(name, len(numbers)) for name in tags], np.uint16)
