@@ -96,10 +96,11 @@ def test_an_error_of_the_hub_becomes_one_line_that_says_what_to_do(tmp_path, mon
     def fail(*args: Any, **settings: Any) -> str:
         raise OSError("no space\nleft")
 
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
     message = r"The corpus of this study, CoNLL-2012 .*\(OSError: 'no space\\nleft'\).*LDC2013T19"
     with pytest.raises(DownloadError, match=message) as caught:
-        locate("ontonotes", None, tmp_path, offline=False)
+        locate("ontonotes", None, tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -110,17 +111,18 @@ def test_the_hubs_copy_is_listed_with_its_commit_and_can_be_pinned_to_it(
         locate("ontonotes", None, tmp_path)  # the real library, offline as the whole suite is
     snapshot = tmp_path / "snapshots" / "0123abc"
     asked: dict[str, Any] = {}
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     monkeypatch.setattr(
         "huggingface_hub.snapshot_download",
         lambda repository, **settings: asked.update(settings) or str(snapshot),
     )
     with pytest.raises(DownloadError, match=r"no english_v4/\*.parquet in it"):
-        locate("ontonotes", None, tmp_path, offline=False)
+        locate("ontonotes", None, tmp_path)
     (snapshot / "english_v4").mkdir(parents=True)
     (snapshot / "english_v4" / "test.parquet").write_bytes(BODY)
-    listed = locate("ontonotes", None, tmp_path, offline=False)
+    listed = locate("ontonotes", None, tmp_path)
     assert "set corpus.revision to 0123abc to pin it" in caplog.text
-    assert locate("ontonotes", None, tmp_path, revision="0123abc", offline=False) == listed
+    assert locate("ontonotes", None, tmp_path, revision="0123abc") == listed
     assert (asked["revision"], asked["allow_patterns"]) == ("0123abc", ["english_v4/*"])
     assert listed["origin"] == "hub coref-data/conll2012_raw, commit 0123abc"
     assert [file["path"] for file in listed["files"]] == ["english_v4/test.parquet"]

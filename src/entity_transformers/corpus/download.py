@@ -38,19 +38,13 @@ def datasets() -> dict[str, Dataset]:
     return {dataset.name: dataset for dataset in (*found, GPT2_BPE)}
 
 
-def locate(
-    name: str,
-    path: Path | None,
-    cache: Path,
-    *,
-    revision: str | None = None,
-    offline: bool | None = None,
-) -> Manifest:
+def locate(name: str, path: Path | None, cache: Path, *, revision: str | None = None) -> Manifest:
     """The manifest of a data set.
 
     ``path``: a file, a folder or an archive of them; None: the data set's folder below
     ENTITY_TRANSFORMERS_DATA, if it is there, else a download into ``cache``. ``revision``: commit
-    of the hub's copy of CoNLL-2012, None for its newest. ``offline`` None: as HF_HUB_OFFLINE says.
+    of the hub's copy of CoNLL-2012, None for its newest. Nothing is downloaded if HF_HUB_OFFLINE
+    says so.
 
     CorpusError for a path without such files, and for a folder of this machine that has other bytes
     than a download.
@@ -65,8 +59,7 @@ def locate(
         if source:
             _verify(dataset, source, folder)
         return _manifest(dataset, folder, source.origin if source else "local")
-    if offline is None:
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
     if dataset.fetch:
         folder, origin = dataset.fetch(cache, revision=revision, offline=offline)
         return _manifest(dataset, folder, origin)

@@ -97,11 +97,6 @@ def _parse(line: str, where: str, text: Text) -> str:
     return passage
 
 
-def tell_text(first: str) -> Text:
-    """Which text a file's first line is from."""
-    return "openai" if first.startswith("{") else "original"
-
-
 def make_documents(
     lines: Iterable[str], source: str, text: Text, split: Split, ledger: Ledger | None = None
 ) -> Iterator[Document]:
@@ -123,7 +118,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
         raise CorpusError(
             f"{path}: a folder, expected one file of LAMBADA ({' or '.join(_FILES.values())})"
         )
-    text = tell_text(next(open_lines(path), ""))
+    text: Text = "openai" if next(open_lines(path), "").startswith("{") else "original"
     split = split_from_path(PurePath(path.name))
     return ledger.accept(
         make_documents(open_lines(path), str(path), text, split, ledger), str(path)
