@@ -246,16 +246,13 @@ class AlignedCorpus:
 
     def head(self, documents: int | None) -> AlignedCorpus:
         """The first ``documents`` documents (all of them for None), as `part` gives them."""
-        whole = documents is None or documents >= len(self)
-        return self if whole else self.part(slice(0, documents))
+        return self.part(slice(documents))
 
     def part(self, documents: slice) -> AlignedCorpus:
         """Consecutive documents, views of the same arrays; their entities and mentions keep their
-        numbers, their offsets begin at 0. A slice with a step raises ValueError.
+        numbers, their offsets begin at 0.
         """
-        first, last, step = documents.indices(len(self))
-        if step != 1:
-            raise ValueError(f"{documents}: documents of a part follow one another")
+        first, last, _ = documents.indices(len(self))
         offsets = self.offsets[first : max(first, last) + 1]
         inside = slice(int(offsets[0]), int(offsets[-1]))
         return self.take(self.names[documents], offsets - offsets[0], inside)
