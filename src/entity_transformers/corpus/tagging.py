@@ -143,19 +143,18 @@ def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any
 
 def score_groups(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Accuracy of (gold, found) groups, and n, recall and precision of each; None for 0/0."""
-    counts = Counter(pairs)
-    groups = {}
-    for group in GROUPS:
-        gold = sum(n for (true, _), n in counts.items() if true == group)
-        found = sum(n for (_, guess), n in counts.items() if guess == group)
-        right = counts[group, group]
-        groups[group] = {
-            "n": gold,
-            "recall": _ratio(right, gold),
-            "precision": _ratio(right, found),
+    rows = list(pairs)
+    gold, found = (Counter(row[side] for row in rows) for side in range(2))
+    right = Counter(true for true, guess in rows if true == guess)
+    groups = {
+        group: {
+            "n": gold[group],
+            "recall": _ratio(right[group], gold[group]),
+            "precision": _ratio(right[group], found[group]),
         }
-    right = sum(counts[group, group] for group in GROUPS)
-    return {"n": counts.total(), "accuracy": _ratio(right, counts.total()), "groups": groups}
+        for group in GROUPS
+    }
+    return {"n": len(rows), "accuracy": _ratio(right.total(), len(rows)), "groups": groups}
 
 
 def _ratio(part: int, whole: int) -> float | None:
