@@ -172,13 +172,13 @@ def list_heads() -> list[tuple[int, int, int, int]]:
 
 
 def test_heads_of_an_aligned_split_equal_those_of_its_documents():
-    heads = find_heads(CORPUS, GROUPS)
-    found = zip(heads.document, heads.word, heads.entity, heads.group, strict=True)
-    assert list(found) == list_heads()
-    for i, (d, word, _, _) in enumerate(list_heads()):
-        start = CORPUS.document(d).start
-        expected = [start + t for t in np.flatnonzero(PLACES[d] == word)]
-        assert np.flatnonzero(heads.slots == i).tolist() == expected
+    places, entity = find_heads(CORPUS, GROUPS)
+    pairs = zip(places, entity, strict=True)
+    assert [(one.document, one.word, e, one.group) for one, e in pairs] == list_heads()
+    for one in places:
+        start = CORPUS.document(one.document).start
+        expected = [start + t for t in np.flatnonzero(PLACES[one.document] == one.word)]
+        assert [*range(one.start, one.end)] == expected
 
 
 def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.ndarray]]:

@@ -1,7 +1,6 @@
 """Vectors of mentions, without and in context, and of the entities that they refer to (table 4)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -46,8 +45,8 @@ def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
 
 
 class Place(NamedTuple):
-    """A mention's head word: document, tokens ``[start, end)`` of the split's arrays, gold entity,
-    group (-1: none), the word's place in its document.
+    """A mention's head word: document, tokens ``[start, end)`` of the split's arrays, gold entity
+    in the document, group (-1: none), the word's place in its document.
     """
 
     document: int
@@ -78,32 +77,15 @@ def find_places(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> I
             yield Place(d, first, last, entity, group_of.get(tags[head], -1), word)
 
 
-@dataclass(frozen=True)
-class Heads:
-    """Head words of the M kept mentions that have one.
-
-    document, word, group  int64 [M]: its document, its place there, its group
-    entity                 int64 [M], from 0 over all documents that were given
-    slots                  int64 [N]: i on every token of the i-th head word, else -1
+def find_heads(
+    corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]
+) -> tuple[list[Place], np.ndarray]:
+    """The head words of the M kept mentions that have a word of any group, and the entity of each,
+    int32 [M], from 0 over all documents that are given.
     """
-
-    document: np.ndarray
-    word: np.ndarray
-    entity: np.ndarray
-    group: np.ndarray
-    slots: np.ndarray
-
-
-def find_heads(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> Heads:
-    """The head word of each kept mention; mentions without a word of any group are left out."""
-    base = entity_offsets(corpus)
     places = [place for place in find_places(corpus, groups) if place.group >= 0]
-    slots = np.full(len(corpus.tokens), -1, np.int64)
-    for i, place in enumerate(places):
-        slots[place.start : place.end] = i
-    rows = [(p.document, p.word, base[p.document] + p.entity - 1, p.group) for p in places]
-    document, word, entity, group = np.array(rows, np.int64).reshape(-1, 4).T
-    return Heads(document, word, entity, group, slots)
+    base = entity_offsets(corpus)
+    return places, np.array([base[p.document] + p.entity - 1 for p in places], np.int32)
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
@@ -136,25 +118,28 @@ def embed_mentions(
     """
     check_same(documents, corpus)
     how: dict[str, Any] = {"window": window, "batch": batch}
-    heads = find_heads(corpus, groups)
-    words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
-    given = give(corpus, "gold")
-    unread = give(corpus, "none")
-    context_off, memory_off = _read_mentions(model, unread, heads, **how)
+    places, entity = find_heads(corpus, groups)
+    words = [documents[place.document].words[place.word] for place in places]
+    context_off, memory_off = _read_mentions(model, give(corpus, "none"), places, **how)
     context_on, memory_on = context_off, memory_off
-    word_off = _embed_distinct(model, words, np.zeros(len(words), np.int64), tokenizer, **how)
+    word_off = _embed_distinct(model, words, np.zeros_like(entity), tokenizer, **how)
     word_on = word_off
     if model.can("entities"):
-        context_on, memory_on = _read_mentions(model, given, heads, **how)
-        word_on = _embed_distinct(model, words, heads.entity, tokenizer, **how, vectors=memory_on)
+        context_on, memory_on = _read_mentions(model, give(corpus, "gold"), places, **how)
+        word_on = _embed_distinct(model, words, entity, tokenizer, **how, vectors=memory_on)
     vectors = (word_on, word_off, context_on, context_off, memory_on, memory_off)
-    arrays = (*vectors, heads.entity.astype(np.int32), heads.group.astype(np.uint8))
+    arrays = (*vectors, entity, np.array([place.group for place in places], np.uint8))
     return dict(zip(MENTION_ARRAYS, arrays, strict=True))
 
 
 @torch.inference_mode()
 def _read_mentions(
-    model: LanguageModel, corpus: AlignedCorpus, heads: Heads, *, window: int, batch: int
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    places: Sequence[Place],
+    *,
+    window: int,
+    batch: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Head words in context [M, width] and the entities' vectors after their documents [E, width],
     float16.
@@ -163,7 +148,10 @@ def _read_mentions(
     has the same in its own memory.
     """
     base = entity_offsets(corpus)
-    found = LastTokens(model, heads.slots, len(heads.word))
+    slots = np.full(len(corpus.tokens), -1)
+    for i, place in enumerate(places):
+        slots[place.start : place.end] = i
+    found = LastTokens(model, slots, len(places))
     vectors = np.ones((int(base[-1]), model.width), np.float16)
     memory = EntityMemory(1, 0, model.width)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=batch):

@@ -32,13 +32,13 @@ def embed_mentions(
     in and out of context; an entity's vector is that of the last word of its latest mention.
     """
     check_same(documents, corpus)
-    heads = find_heads(corpus, groups)
-    words = [documents[d].words[w] for d, w in zip(heads.document, heads.word, strict=True)]
+    places, entity = find_heads(corpus, groups)
+    words = [documents[place.document].words[place.word] for place in places]
     found = vectors.look_up(words).astype(np.float16)
     last = vectors.look_up(_find_last_words(documents, corpus)).astype(np.float16)
-    arrays = (found, found, found, found, last, last)
-    labels = heads.entity.astype(np.int32), heads.group.astype(np.uint8)
-    return dict(zip(MENTION_ARRAYS, (*arrays, *labels), strict=True))
+    group = np.array([place.group for place in places], np.uint8)
+    arrays = (found, found, found, found, last, last, entity, group)
+    return dict(zip(MENTION_ARRAYS, arrays, strict=True))
 
 
 def _find_last_words(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
