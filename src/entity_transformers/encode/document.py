@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -375,12 +375,7 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
 
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     words, spaces, starts = split_text(filter(None, paragraphs))
-    return replace(
-        read_marked("."),
-        words=tuple(words),
-        space_after=tuple(spaces),
-        sentence_starts=tuple(starts),
-    )
+    return Document("text", 0, "text", "", tuple(words), tuple(starts), space_after=tuple(spaces))
 
 
 def _number_as_marked(document: Document) -> np.ndarray:
