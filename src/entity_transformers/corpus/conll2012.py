@@ -20,7 +20,7 @@ from entity_transformers.corpus.document import (
     WordError,
     reading_order,
 )
-from entity_transformers.corpus.files import check_lines, is_html, shown
+from entity_transformers.corpus.files import check_lines, check_text, is_html, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import flatten_entities
 
@@ -91,7 +91,7 @@ def _read_documents(
     for block in _split_documents(lines, source, ledger):
         where = label = f"{source}, line {block.first}"
         try:
-            check_lines([block.header], source, block.first)
+            check_text(block.header, where)
             match = _HEADER.fullmatch(block.header)
             if not match:
                 expected = "expected #begin document (NAME); part N"

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.files import (
-    check_lines,
     check_text,
     is_html,
     open_lines,
@@ -51,7 +50,7 @@ def parse_passages(
             continue
         where = f"{source}, line {number}"
         try:
-            check_lines([line], source, number)
+            check_text(line, where)
             passage = _parse(line.removesuffix("\n"), where, text)
         except CorpusError as error:
             ledger.reject(where, error)

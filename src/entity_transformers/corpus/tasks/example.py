@@ -21,7 +21,6 @@ from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.files import (
     HALVES,
-    check_lines,
     check_text,
     is_archive,
     is_html,
@@ -105,8 +104,9 @@ def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
         if number == 1 and is_html(line):
             raise CorpusError(f"{source}: a web page ({shown(line)}): download the file itself")
         text = line.removesuffix("\n").removesuffix("\r")
-        check_lines([text], source, number)
-        yield f"{source}, line {number}", text
+        where = f"{source}, line {number}"
+        check_text(text, where)
+        yield where, text
 
 
 def read_each(

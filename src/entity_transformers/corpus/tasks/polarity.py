@@ -9,6 +9,7 @@ from entity_transformers.corpus.tasks.example import Example, Task, read_each, r
 
 _COMMIT = "5db857e6f7df11eabb5e5665836db9ec8df07e28"
 _CORPORA = f"{RAW}/nltk/nltk_data/{_COMMIT}/packages/corpora"
+_FILES = ("sentence_polarity.zip", "sentence_polarity/rt-polarity.*", "rt-polarity.*")
 _SPLITS = ("train",) * 8 + ("dev", "test")
 
 
@@ -27,14 +28,7 @@ def _make_example(row: tuple[int, str, int, str]) -> Example:
 
 
 TASK = Task(
-    pinned(
-        "polarity",
-        "sentence polarity 1.0",
-        "CC BY 4.0",
-        _CORPORA,
-        "sentence-polarity",
-        ("sentence_polarity.zip", "sentence_polarity/rt-polarity.*", "rt-polarity.*"),
-    ),
+    pinned("polarity", "sentence polarity 1.0", "CC BY 4.0", _CORPORA, "sentence-polarity", _FILES),
     "classification",
     ("train", "dev", "test"),
     read,

@@ -10,6 +10,7 @@ from entity_transformers.corpus.sources import RAW, pinned
 from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
 
 _WINOGRANDE = f"{RAW}/zhang-edward/WinoGrande/ea61adace986f13f152757273a9b0840887efe65/data"
+_FILES = ("train_l.jsonl", "dev.jsonl")
 _DEV_TENTH = 10
 
 
@@ -42,14 +43,7 @@ def _make_example(line: str) -> Example:
 
 
 TASK = Task(
-    pinned(
-        "winogrande",
-        "Winogrande 1.1",
-        "CC BY",
-        _WINOGRANDE,
-        "winogrande",
-        ("train_l.jsonl", "dev.jsonl"),
-    ),
+    pinned("winogrande", "Winogrande 1.1", "CC BY", _WINOGRANDE, "winogrande", _FILES),
     "pronoun",
     ("train", "dev", "test"),
     read,
