@@ -22,10 +22,9 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
     has no parts of speech.
     """
     change, base = split_layer(layer)
-    labels: np.ndarray | None
     if base == "none":
-        labels = None
-    elif base == "gold":
+        return replace(corpus, given=None, layer=layer)
+    if base == "gold":
         labels = corpus.gold
     elif base == "first-only":  # so that no label announces a return
         labels = np.where(first_mentions(corpus), 0, corpus.gold)
@@ -36,18 +35,17 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
     else:
         found = ", ".join((*LABELS, *corpus.layers))
         raise ValueError(f"split {corpus.split!r} has no labels {layer!r}, it has {found}")
-    if change is not None and labels is not None:
-        spans = find_spans(corpus, base)
-        if change == "shuffled":
-            labels = shuffle_labels(corpus, labels, seed, spans)
-        elif change == "lagged":
-            labels = lag(corpus, labels, spans)
-        elif change == "surface":
-            labels = name_by_spelling(corpus, spans)
-        elif change == "next":
-            labels = shift_labels(corpus, labels)
-        else:
-            labels = draw_labels(corpus, spans, seed)
+    spans = find_spans(corpus, base)
+    if change == "shuffled":
+        labels = shuffle_labels(corpus, labels, seed, spans)
+    elif change == "lagged":
+        labels = lag(corpus, labels, spans)
+    elif change == "surface":
+        labels = name_by_spelling(corpus, spans)
+    elif change == "next":
+        labels = shift_labels(corpus, labels)
+    elif change == "random":
+        labels = draw_labels(corpus, spans, seed)
     return replace(corpus, given=labels, layer=layer)
 
 
