@@ -4,7 +4,6 @@ import gzip
 import io
 import os
 import random
-import re
 import stat
 import tarfile
 import tracemalloc
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conll_files import conll, write
+from conll_files import conll, split_lines, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +31,7 @@ from entity_transformers.corpus.readers import detect_format, read_corpus
 def test_lines_are_whole_or_cut_after_the_longest(tmp_path, text, longest, packed):
     path = tmp_path / ("a.gz" if packed else "a")
     path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
-    whole = re.findall("[^\n]*\n|[^\n]+", text)
+    whole = split_lines(text)
     assert list(open_lines(path)) == whole
     assert list(open_lines(path, longest)) == [line[: longest + 1] for line in whole]
 

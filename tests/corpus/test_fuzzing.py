@@ -3,7 +3,6 @@
 import gzip
 import json
 import random
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +10,7 @@ from typing import Any, get_args
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conll_files import conll, write
+from conll_files import conll, split_lines, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,10 +82,6 @@ def mutate(text: str, changes: Edits) -> str:
         rest = {"insert": text[start:], "cut": ""}.get(kind, text[end:])
         text = text[:start] + middle + rest
     return text
-
-
-def split_lines(text: str) -> list[str]:
-    return re.findall("[^\n]*\n|[^\n]+", text)
 
 
 def check(documents: Iterable[Document], ledger: Ledger) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conll_files import split_lines
 from drawn import WORD, documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,10 +169,6 @@ def test_bad_input_is_named_with_its_place_or_left_out(name: str) -> None:
     [reason] = ledger.bad.values()
     before = len(split_lines(good))
     assert re.search(re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + before}", message), reason)
-
-
-def split_lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 MARKED = re.compile(r"[-/\[].+")

@@ -1,6 +1,7 @@
 """Small CoNLL-2012 files for the tests of the readers."""
 
 import gzip
+import re
 from pathlib import Path
 
 ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
@@ -22,6 +23,11 @@ def conll(name: str, parts: int = 1) -> str:
         )
         text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
     return text
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, which end at line feeds alone."""
+    return re.findall("[^\n]*\n|[^\n]+", text)
 
 
 def write(path: Path, text: str | bytes) -> Path:

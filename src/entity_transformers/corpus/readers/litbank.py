@@ -1,6 +1,6 @@
 """LitBank: CoNLL-2012 rows, one novel's opening per file, split by the first of ten folds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,16 +28,12 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
     folder = root / "coref" / "conll"
     files = find_packed(folder, ".conll")
     splits = {
-        name: split
+        name.removesuffix(".tsv"): split
         for split in SPLITS[:3]
-        for name in read_ids(open_lines(root / "splits" / str(FOLD) / f"{split}.ids"))
+        for line in open_lines(root / "splits" / str(FOLD) / f"{split}.ids")
+        if (name := line.strip())
     }
     return _read_files(folder, files, splits, ledger)
-
-
-def read_ids(lines: Iterable[str]) -> list[str]:
-    """Document names of a list of a fold; its entries end in ``.tsv``."""
-    return [name.removesuffix(".tsv") for line in lines if (name := line.strip())]
 
 
 def _read_files(
