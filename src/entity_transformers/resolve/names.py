@@ -128,11 +128,6 @@ class Entity:
         # women are called by a last name with a title, or by a given name
         return name.alone == self.last and (bool(name.gender) or self.gender != "f")
 
-    @property
-    def is_person(self) -> bool:
-        """Was it called by a title, or by a given and a last name?"""
-        return bool(self.gender or self.wed or (self.given and self.last))
-
     def learn(self, name: Name) -> None:
         """Add what the name says."""
         for key in ("given", "last", "alone", "suffix", "gender", "wed"):
@@ -148,24 +143,20 @@ def _same_given(one: str, other: str) -> bool:
 
 
 class Register:
-    """The entities so far, found by the words of their names."""
+    """The entities so far, by what they were called, and the words of their names."""
 
     def __init__(self) -> None:
         self.count = 0
         self.words: set[str] = set()
-        self._surfaces: dict[tuple[str, ...], Entity] = {}
+        self.surfaces: dict[tuple[str, ...], Entity] = {}
         self._bearers: dict[str, OrderedDict[int, Entity]] = {}
         self._latest_person: dict[str, tuple[int, Entity]] = {}
-
-    def knows(self, surface: tuple[str, ...]) -> bool:
-        """Was an entity called exactly so?"""
-        return surface in self._surfaces
 
     def find(self, name: Name, at: int) -> int:
         """Number of the entity that the name at word ``at`` is taken for: one called exactly so,
         else the latest that may be, else a new one.
         """
-        entity = self._surfaces.get(name.surface) or self._latest(name)
+        entity = self.surfaces.get(name.surface) or self._latest(name)
         if entity is None:
             self.count += 1
             entity = Entity(self.count)
@@ -177,10 +168,11 @@ class Register:
                 bearers.move_to_end(entity.number)
                 if len(bearers) > BEARERS:
                     bearers.popitem(last=False)
-            if entity.is_person:
+            # a person is called by a title, or by a given and a last name
+            if entity.gender or entity.wed or (entity.given and entity.last):
                 self._latest_person[entity.gender] = (at, entity)
         self.words.update(set(name.surface) - TITLES.keys() - THINGS - WEAK)
-        self._surfaces[name.surface] = entity
+        self.surfaces[name.surface] = entity
         return entity.number
 
     def find_person(self, gender: str, at: int) -> int | None:
@@ -380,7 +372,7 @@ class _Reading:
             return len(forms) > 1 and forms[-1].key in THINGS  # British Museum
         if not all(form.shouted or form.initial for form in forms):
             return True
-        if self.register.knows(parse_name(forms).surface):
+        if parse_name(forms).surface in self.register.surfaces:
             return True
         # capitals throughout: a heading, or somebody shouts, unless it is one short word alone
         beside = [i for i in (start - 1, end) if 0 <= i < len(self.words)]
