@@ -17,6 +17,7 @@ from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import extract, find_files, find_root, is_archive, unpacked
 from entity_transformers.corpus.ledger import Policy
 from entity_transformers.corpus.readers import Corpus, read_corpus, registry
+from entity_transformers.corpus.readers.sample import PASSAGES, read_passages
 from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, Source
 from entity_transformers.corpus.tasks import registry as tasks
 from entity_transformers.provenance import digest, file_digest
@@ -227,8 +228,6 @@ def write_sample(texts: Mapping[str, str], cache: Path, name: str) -> Manifest:
 def list_passages(section: Any, cache: Path) -> Manifest:
     """The file of LAMBADA's passages: on disk, downloaded, or the package's own."""
     if section.text == "sample":
-        from entity_transformers.corpus.readers.sample import PASSAGES, read_passages
-
         return write_sample({PASSAGES: "\n".join(read_passages()) + "\n"}, cache, "passages")
     return locate(f"lambada-{section.text}", user_path(section.path), cache)
 

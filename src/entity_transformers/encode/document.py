@@ -27,13 +27,14 @@ from entity_transformers.corpus.document import Document, check_words
 from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
+from entity_transformers.corpus.splitting import split_text
 from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import plan_windows, read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, load_model
 from entity_transformers.models.folders import load_whole, opened
 from entity_transformers.models.gpt2 import GPT2E, Remembering, Wrapped
-from entity_transformers.models.gpt2e.adapter import KEY, Adapted
+from entity_transformers.models.gpt2e.adapter import KEY, Adapted, load_entity_attention
 from entity_transformers.models.gpt2e.generation import (
     EntityContinuation,
     EntityGeneration,
@@ -352,8 +353,6 @@ def _load_model(folder: Path, precision: str) -> Any:
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    from entity_transformers.models.gpt2e.adapter import load_entity_attention
-
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)
@@ -371,8 +370,6 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
     if has_marks(text) or resolver is None or not text.strip():
         return read_marked(text)  # which says that it has no words
     # resolvers were made for words as spaCy splits them
-    from entity_transformers.corpus.splitting import split_text
-
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     words, spaces, starts = split_text(filter(None, paragraphs))
     return Document("text", 0, "text", "", tuple(words), tuple(starts), space_after=tuple(spaces))

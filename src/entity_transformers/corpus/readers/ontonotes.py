@@ -16,6 +16,7 @@ from entity_transformers.corpus.files import (
     split_name,
 )
 from entity_transformers.corpus.ledger import Ledger
+from entity_transformers.corpus.parquet import read_parquet
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import Dataset, DownloadError
 
@@ -35,8 +36,6 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 
 def _read_file(file: Path, split: Split, ledger: Ledger) -> Iterator[Document]:
     if file.suffix == ".parquet":
-        from entity_transformers.corpus.parquet import read_parquet
-
         return read_parquet(file, split, ledger)
     return conll2012.read_rows(open_lines(file), str(file), split, ledger)
 
