@@ -12,11 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.alignment import spaced_words
-from entity_transformers.corpus.books import (
-    find_heading,
-    read_book,
-    split_blocks,
-)
+from entity_transformers.corpus.books import find_heading, read_book, split_blocks
 from entity_transformers.corpus.document import CorpusError, Document, join_parts
 from entity_transformers.corpus.ledger import Policy
 from entity_transformers.corpus.readers import detect_format, read_corpus

@@ -134,12 +134,7 @@ def embed_mentions(
 
 @torch.inference_mode()
 def _read_mentions(
-    model: LanguageModel,
-    corpus: AlignedCorpus,
-    places: Sequence[Place],
-    *,
-    window: int,
-    batch: int,
+    model: LanguageModel, corpus: AlignedCorpus, places: Sequence[Place], *, window: int, batch: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Head words in context [M, width] and the entities' vectors after their documents [E, width],
     float16.

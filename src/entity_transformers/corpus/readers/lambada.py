@@ -11,13 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import (
-    check_text,
-    is_html,
-    open_lines,
-    shown,
-    split_from_path,
-)
+from entity_transformers.corpus.files import check_text, is_html, open_lines, shown, split_from_path
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.readers.jsonl import recognise_rows
