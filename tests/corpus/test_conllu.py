@@ -15,7 +15,12 @@ from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.readers.conllu import read_mentions, read_table, split_documents
+from entity_transformers.corpus.readers.conllu import (
+    read,
+    read_mentions,
+    read_table,
+    split_documents,
+)
 
 COREFUD = "# global.Entity = eid-etype-head-other\n"
 Row = tuple[str, str, str]
@@ -28,13 +33,7 @@ def conllu(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> st
 
 
 def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Document]:
-    path = write(folder / "a.conllu", text)
-    policy = (ledger or Ledger()).policy
-    corpus = read_corpus("conllu", path, bad_documents=policy)
-    documents = list(corpus)
-    if ledger:
-        ledger.counts, ledger.bad = corpus.ledger.counts, corpus.ledger.bad
-    return documents
+    return list(read(write(folder / "a.conllu", text), ledger or Ledger()))
 
 
 CASES: dict[str, tuple[str, list[Row], list[tuple[int, int, int]]]] = {
