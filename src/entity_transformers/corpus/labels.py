@@ -167,8 +167,7 @@ def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
     """Is the token in the first mention of its entity in the document: bool [N]."""
     first = np.zeros(len(corpus.tokens), bool)
     for part in corpus.slices:
-        entities, mentions = corpus.gold[part], corpus.mentions[part]
-        earliest = np.full(entities.max(initial=0) + 1, np.iinfo(np.int32).max, np.int32)
-        np.minimum.at(earliest, entities, np.where(mentions < 0, np.iinfo(np.int32).max, mentions))
-        first[part] = (mentions >= 0) & (mentions == earliest[entities])
+        mentions = corpus.mentions[part]
+        _, begins, entity = np.unique(corpus.gold[part], return_index=True, return_inverse=True)
+        first[part] = (mentions >= 0) & (mentions == mentions[begins][entity])
     return first
