@@ -89,14 +89,16 @@ def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
 
 
 def begin_sequences(
-    tokens: np.ndarray, slots: np.ndarray, bounds: np.ndarray, end: int, window: int
+    tokens: np.ndarray, slots: np.ndarray, bounds: np.ndarray, end: int | None, window: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The tokens [N] and slots [N] of sequences, and their bounds, with ``end`` before each that
-    does not begin with it; those longer than ``window`` are cut.
+    """The tokens [N] and slots [N] of sequences, and their bounds, with ``end`` (None: nothing)
+    before each that does not begin with it; those longer than ``window`` are cut.
 
     Large models turn whatever token stands first into a place to rest attention on, whose state
     says nothing of the token ("attention sinks", Xiao et al., 2023).
     """
+    if end is None:
+        return tokens, slots, cut_long(bounds, window)
     bounds = cut_long(bounds, window - 1)
     bare = bounds[:-1][np.diff(bounds) > 0]
     bare = bare[tokens[bare] != end]
@@ -153,11 +155,8 @@ def embed_words(
         ids = [one.ids for one in tokenizer.encode_batch(texts, add_special_tokens=False)]
     flat, lengths = np.array(list(itertools.chain(*ids)), np.int32), list(map(len, ids))
     slots = np.repeat(np.arange(len(words)), lengths)
-    bounds = np.cumsum([0, *lengths])
-    if model.can("pretrained"):
-        flat, slots, bounds = begin_sequences(flat, slots, bounds, find_end(tokenizer), window)
-    else:
-        bounds = cut_long(bounds, window)
+    end = find_end(tokenizer) if model.can("pretrained") else None
+    flat, slots, bounds = begin_sequences(flat, slots, np.cumsum([0, *lengths]), end, window)
     if given is not None:
         given = given[slots[bounds[:-1]]]
     return embed_sequences(model, flat, bounds, slots, len(words), batch=batch, given=given)
@@ -185,11 +184,8 @@ def embed_words_in_context(
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
     slots = np.where(corpus.words >= 0, corpus.words + base, -1)
     bounds = corpus.offsets if context == "document" else _sentence_bounds(documents, corpus)
-    tokens, count = corpus.tokens, int(sizes.sum())
-    if model.can("pretrained"):
-        tokens, slots, parts = begin_sequences(tokens, slots, bounds, int(tokens[0]), window)
-    else:
-        parts = cut_long(bounds, window)
+    end, count = int(corpus.tokens[0]) if model.can("pretrained") else None, int(sizes.sum())
+    tokens, slots, parts = begin_sequences(corpus.tokens, slots, bounds, end, window)
     vectors = embed_sequences(model, tokens, parts, slots, count, batch=batch)
     for word in np.setdiff1d(np.arange(count), slots):
         vectors[word] = vectors[word - 1]
