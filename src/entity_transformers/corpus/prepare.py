@@ -161,16 +161,10 @@ def align(params: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str
     """
     section, policy = params.corpus, params.corpus.nested_mentions
     running_text = params.tokenizer.kind == "pretrained"
+    how = {"policy": policy, "spacing": section.spacing, "running_text": running_text}
     for split in SPLITS:
         documents = Documents(folder / f"{split}.jsonl")
-        corpus = align_split(
-            documents,
-            tokenizer,
-            split=split,
-            policy=policy,
-            spacing=section.spacing,
-            running_text=running_text,
-        )
+        corpus = align_split(documents, tokenizer, split=split, **how)
         for name in section.resolvers:
             corpus, counts = add_layer(corpus, documents, make_resolver(name), policy)
             log.info("%s, %s: %s", split, name, show_counts(counts))

@@ -8,7 +8,7 @@ import numpy as np
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
-from entity_transformers.encode.mentions import MENTION_ARRAYS, entity_offsets, find_heads
+from entity_transformers.encode.mentions import MENTION_ARRAYS, find_heads
 from entity_transformers.encode.words import PART, check_same, embed_vocabulary
 from entity_transformers.models.static.vectors import WordVectors
 
@@ -43,11 +43,10 @@ def embed_mentions(
 
 def _find_last_words(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
     """The last word of each entity's latest mention, entities numbered over all documents."""
-    base, words = entity_offsets(corpus), []
-    for d, (document, part) in enumerate(zip(documents, corpus.slices, strict=True)):
+    words = []
+    for document, part in zip(documents, corpus.slices, strict=True):
         gold = corpus.gold[part]
-        last = np.full(int(base[d + 1] - base[d]) + 1, -1, np.int64)
+        last = np.full(gold.max(initial=0) + 1, -1)
         np.maximum.at(last, gold, np.arange(len(gold)))
-        places = corpus.words[part][last[1:]]
-        words += [document.words[place] for place in places]
+        words += [document.words[place] for place in corpus.words[part][last[1:]]]
     return words

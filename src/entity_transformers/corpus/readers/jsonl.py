@@ -131,10 +131,8 @@ def read_rows(
         except CorpusError as error:
             ledger.reject(where, error)
     if empty:
-        ledger.reject(
-            source,
-            CorpusError(f"{source}: no document in this file, expected one JSON object per line"),
-        )
+        fault = f"{source}: no document in this file, expected one JSON object per line"
+        ledger.reject(source, CorpusError(fault))
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:
