@@ -100,6 +100,14 @@ class Batch:
         return places < self.lengths[:, None]
 
 
+def find_together(positions: Tensor) -> Tensor:
+    """Which tokens of a row are of one document, bool [B, T, T]: one begins at each position 0 of
+    ``positions`` [B, T].
+    """
+    documents = (positions == 0).cumsum(1)
+    return documents[:, :, None] == documents[:, None]
+
+
 def refuse_context(batch: Batch, who: str) -> None:
     """ValueError for a window with tokens that an earlier one had."""
     if batch.new:

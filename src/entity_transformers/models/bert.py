@@ -21,7 +21,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import BertParams
-from entity_transformers.models.base import IGNORED, Batch
+from entity_transformers.models.base import IGNORED, Batch, find_together
 from entity_transformers.models.folders import Pretrained
 from entity_transformers.models.gpt2 import Remembering
 from entity_transformers.models.gpt2e.adapter import KEY, add_entity_attention
@@ -185,10 +185,7 @@ def see(batch: Batch) -> Tensor | None:
     """Whom each token sees, bool [B, 1, T or 1, T]: all tokens of its document that lie in the
     window, and no padding; None: all see all.
     """
-    seen = None
-    if batch.positions is not None:
-        document = (batch.positions == 0).cumsum(1)
-        seen = document[:, None, :, None] == document[:, None, None, :]
+    seen = None if batch.positions is None else find_together(batch.positions)[:, None]
     if (valid := batch.valid) is not None:
         there = valid[:, None, None]
         seen = there if seen is None else seen & there

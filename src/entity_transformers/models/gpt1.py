@@ -14,7 +14,7 @@ from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models import gpt2
-from entity_transformers.models.base import Batch
+from entity_transformers.models.base import Batch, find_together
 from entity_transformers.models.folders import Pretrained
 
 
@@ -35,16 +35,13 @@ class GPT1(Pretrained):
         return self.module.transformer.h
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        model, tokens, positions, mask = (
-            self.module.transformer,
-            batch.tokens,
-            batch.positions,
-            None,
-        )
+        model, tokens, positions = self.module.transformer, batch.tokens, batch.positions
+        mask = None
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)
-        else:
-            mask = hide_other_documents(positions)
+        else:  # what is added to the scores of attention, [B, 1, T, T]
+            lowest = torch.finfo(torch.float32).min
+            mask = torch.where(find_together(positions), 0.0, lowest)[:, None]
         hidden = model.drop(model.tokens_embed(tokens) + model.positions_embed(positions))
         for block in self.parts:
             hidden = block(hidden, mask)[0]
@@ -55,14 +52,3 @@ class GPT1(Pretrained):
         sizes = gpt2.shape(entry.lm, vocabulary, end)
         del sizes["activation_function"]
         return OpenAIGPTConfig(**sizes)
-
-
-def hide_other_documents(positions: Tensor) -> Tensor:
-    """What is added to the scores of attention, float32 [B, 1, T, T]: 0 within a document, the
-    lowest number between two; a document begins at each position 0 of ``positions`` [B, T].
-    """
-    documents = (positions == 0).cumsum(1)
-    other = documents[:, None, :, None] != documents[:, None, None, :]
-    return torch.zeros(other.shape, device=other.device).masked_fill(
-        other, torch.finfo(torch.float32).min
-    )

@@ -39,7 +39,7 @@ class GPT2(Pretrained):
         """What transformers' model gives for a window, and ``more`` of its keywords."""
         if batch.positions is not None:
             more["position_ids"] = batch.positions
-        return self.module.base_model(input_ids=batch.tokens, use_cache=False, **more)
+        return self.module.base_model(**{"input_ids": batch.tokens, "use_cache": False, **more})
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read(batch).last_hidden_state, state
@@ -77,17 +77,7 @@ class GPT2(Pretrained):
         """
         if cls.of is GPT2LMHeadModel:
             return cls.of(config)
-        sizes = (
-            "vocab_size",
-            "n_positions",
-            "n_embd",
-            "n_layer",
-            "n_head",
-            "bos_token_id",
-            "eos_token_id",
-        )
-        plain = GPT2LMHeadModel(GPT2Config(**{name: getattr(config, name) for name in sizes}))
-        module = cls.of(config)
+        plain, module = GPT2LMHeadModel(config), cls.of(config)
         module.load_state_dict(plain.state_dict(), strict=False)
         return module
 

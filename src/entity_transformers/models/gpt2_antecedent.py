@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.models.base import Batch, State
+from entity_transformers.models.base import Batch, State, find_together
 from entity_transformers.models.gpt2 import GPT2
 
 
@@ -68,9 +68,10 @@ def antecedent_losses(scores: Tensor, labels: Tensor, positions: Tensor | None =
     later = torch.zeros_like(labels)
     later[:, 1:] = labels[:, 1:] != labels[:, :-1]
     mention = later.cumsum(1)
-    begun = torch.zeros_like(labels) if positions is None else (positions == 0).cumsum(1)
     place = torch.arange(labels.shape[1], device=labels.device)
-    seen = (begun[:, :, None] == begun[:, None, :]) & (place[:, None] >= place)
+    seen = place[:, None] >= place
+    if positions is not None:
+        seen = seen & find_together(positions)
     antecedent = (
         seen
         & (labels[:, :, None] == labels[:, None, :])

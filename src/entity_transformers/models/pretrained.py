@@ -30,7 +30,7 @@ STORED = {"F32": "float32", "BF16": "bfloat16"}
 
 
 class TakenOver(Pretrained):
-    """A model that others have trained. Hidden states are float32, whatever its weights are."""
+    """A model that others have trained."""
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
@@ -43,24 +43,12 @@ class TakenOver(Pretrained):
             # other heads may be there, and the one that pools an encoder's states is not used
             return cls(load_whole(cls.of, folder, "pooler", strict=False, dtype=dtype))
 
-    def read_states(self, batch: Batch, **more: Any) -> Tensor:
-        """Final hidden states [B, T, W] of a window; ``more``: other inputs of the module."""
-        if batch.positions is not None:
-            more["position_ids"] = batch.positions
-        if self.can("causal"):
-            more["use_cache"] = False
-        inputs = {"input_ids": batch.tokens, **more}
-        return self.module.base_model(**inputs).last_hidden_state.float()
-
 
 class PretrainedLM(TakenOver, Wrapped):
     """A causal model of transformers."""
 
     kind = KINDS["pretrained"]
     of = AutoModelForCausalLM
-
-    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        return self.read_states(batch), state
 
     def encode_branches(self, begins: Tensor, lengths: Tensor, rests: Tensor, of: Tensor) -> Tensor:
         """Final hidden states [N, R, W] of texts that begin alike, whose beginnings are read once.
@@ -92,7 +80,9 @@ class PretrainedLM(TakenOver, Wrapped):
 
 
 class PretrainedEncoder(TakenOver):
-    """An encoder of the BERT family, which reads the text in its own tokens."""
+    """An encoder of the BERT family, which reads the text in its own tokens. Hidden states are
+    float32, whatever its weights are.
+    """
 
     kind = KINDS["pretrained-encoder"]
     of = AutoModel
@@ -100,7 +90,8 @@ class PretrainedEncoder(TakenOver):
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         valid = batch.valid
         mask = None if valid is None else valid.long()
-        return self.read_states(batch, attention_mask=mask), state
+        inputs = {"attention_mask": mask, "position_ids": batch.positions}
+        return self.module(batch.tokens, **inputs).last_hidden_state.float(), state
 
 
 Model = TypeVar("Model", bound=TakenOver)

@@ -98,9 +98,9 @@ class PretrainedE(pretrained.PretrainedLM):
             if batch.entity_ids is None or not self.reads:
                 if self.facts.get("antecedent_weight") and torch.is_grad_enabled():
                     return self.guide(batch, inputs)
-                return self.read_states(batch, **inputs), state
+                return self.read(batch, **inputs).last_hidden_state.float(), state
             inputs |= {"entity_ids": batch.entity_ids, "memory": state}
-            hidden = self.read_states(batch, **inputs)
+            hidden = self.read(batch, **inputs).last_hidden_state.float()
         labels, new = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
         return hidden, state.write(labels, new, self.memory_write).detach()
 
@@ -112,7 +112,7 @@ class PretrainedE(pretrained.PretrainedLM):
         seen = list[Tensor]()
         handle = guided.register_forward_hook(lambda *call: seen.append(call[-1][1]))
         try:
-            hidden = self.read_states(batch, **inputs)
+            hidden = self.read(batch, **inputs).last_hidden_state.float()
         finally:
             handle.remove()
         weights = seen[0][:, 0].float()
