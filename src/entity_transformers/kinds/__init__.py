@@ -86,7 +86,7 @@ KINDS = {kind.name: kind for kind in (
     Kind("awd-lstm", "AWD-LSTM", 2018, "recurrent", p.LSTMParams, CARRIES, f"{MODELS}.lstm",
          also=frozenset({"lstm"})),
     Kind("bert", "BERT", 2019, "transformer", p.BertParams, ENCODES | {"masked"}, f"{MODELS}.bert"),
-    Kind("berte", "BERTE", 2020, "memory", p.BertEParams,
+    Kind("berte", "BERTE", 2020, "memory", p.BertParams,
          ENCODES | {"masked", "entities", "state"}, f"{MODELS}.bert"),
     Kind("electra", "ELECTRA", 2020, "transformer", p.ElectraParams, ENCODES | {"replaced"},
          f"{MODELS}.electra"),
@@ -146,8 +146,8 @@ class ModelEntry:
 
     @property
     def initial_weights(self) -> str | None:
-        """The weights that it starts from; None for random ones, or where its kind knows none."""
-        found: str | None = getattr(self.lm, "initial_weights", None)
+        """The weights that it starts from; None for random ones."""
+        found: str | None = self.lm.initial_weights
         return found
 
     @property

@@ -178,7 +178,7 @@ class GPT2EParams(LmParams):
 
     def count_extra(self) -> int:
         """Those of its entity attention."""
-        return count_entity_attention(self, self.width) + super().count_extra()
+        return count_entity_attention(self, self.width)
 
 
 class PointerParams(LmParams):
@@ -198,7 +198,7 @@ class PointerParams(LmParams):
     def count_extra(self) -> int:
         """Numbers of the pointer, over all layers, rounded up."""
         numbers = (2 * self.pointer_width + 1) * self.width + 1 + 14 + 8 + self.pointer_forms + 3
-        return -(-numbers // self.layers) + super().count_extra()
+        return -(-numbers // self.layers)
 
 
 class MaskedParams(LmParams):
@@ -231,10 +231,6 @@ class BertParams(MaskedParams):
                 f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1"
                 " together"
             )
-
-
-class BertEParams(BertParams):
-    """BERT whose blocks also attend over a memory of the text's entities, as GPT2E's do."""
 
 
 class ElectraParams(MaskedParams):

@@ -188,11 +188,7 @@ class LanguageModel(ABC):
 
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LanguageModel:
-        """The entry's model with random weights from ``seed``, or those of its ``initial_weights``:
-        a folder without a model of this type and shape raises ValueError.
-
-        ``vocabulary``: tokens of the encoder; ``end``: the id of ``<|endoftext|>``.
-        """
+        """As `build_model`; a folder without a model of this type and shape raises ValueError."""
         raise NotImplementedError(f"{cls.kind.label} is not built from an entry")
 
     @classmethod

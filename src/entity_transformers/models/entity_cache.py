@@ -58,6 +58,8 @@ class EntityCache(Cache):
     batch of several raises ValueError.
     """
 
+    layers: list[Any]
+
     def __init__(self, keep: Keep, *, window: int, sinks: int = 4, every: int = 64) -> None:
         super().__init__(layer_class_to_replicate=KeptLayer)
         self.keep, self.window, self.sinks, self.every = keep, window, sinks, every
@@ -67,12 +69,8 @@ class EntityCache(Cache):
     @property
     def nbytes(self) -> int:
         """The size in bytes of all keys and values that are held."""
-        held = [layer for layer in self._kept if layer.is_initialized]
+        held = [layer for layer in self.layers if layer.is_initialized]
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in held)
-
-    @property
-    def _kept(self) -> list[Any]:
-        return list(self.layers)
 
     def drop(self, tokens: np.ndarray) -> None:
         """Drop what has left the window and is not kept. ``tokens`` [n] are all tokens read."""
@@ -82,7 +80,7 @@ class EntityCache(Cache):
         kept = self.keep(tokens[:start])
         wanted = (held < self.sinks) | (held >= start) | np.isin(held, kept)
         self.places = held[wanted]
-        for layer in self._kept:
+        for layer in self.layers:
             layer.keep(torch.from_numpy(np.flatnonzero(wanted)))
 
     @torch.inference_mode()
@@ -152,7 +150,7 @@ class AttendedCache(EntityCache):
     def _add_up(self, number: int, weights: Tensor) -> Tensor:
         """A block's scores [H, M] after reading a piece with attention weights [G, T, M]."""
         latest = weights[:, -(self.queries or weights.shape[1]) :].float().sum(1)
-        scores = latest.unflatten(0, (self._kept[number].keys.shape[1], -1)).sum(1)
+        scores = latest.unflatten(0, (self.layers[number].keys.shape[1], -1)).sum(1)
         if self.scores and not self.queries:
             before = self.scores[number]
             scores[:, : before.shape[1]] += before
@@ -164,7 +162,7 @@ class AttendedCache(EntityCache):
         if start <= 0:
             return
         first = min(self.sinks, start)
-        for number, (layer, scores) in enumerate(zip(self._kept, self.scores, strict=True)):
+        for number, (layer, scores) in enumerate(zip(self.layers, self.scores, strict=True)):
             pooled = functional.avg_pool1d(scores[:, :start], self.pool, 1, self.pool // 2)
             best = pooled[:, first:].topk(min(self.budget, start - first)).indices
             always = torch.arange(held, device=scores.device).expand(heads, -1)

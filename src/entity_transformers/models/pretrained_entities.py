@@ -30,9 +30,9 @@ from entity_transformers.encode.states import index_states, keep_states, split_b
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models import pretrained
-from entity_transformers.models.base import Batch, State
+from entity_transformers.models.base import Batch, State, find_blocks
 from entity_transformers.models.gpt2_antecedent import antecedent_losses
-from entity_transformers.models.gpt2e.adapter import add_entity_attention, find_blocks
+from entity_transformers.models.gpt2e.adapter import add_entity_attention
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
@@ -63,11 +63,6 @@ class PretrainedE(pretrained.PretrainedLM):
         """Does it have a memory, or is it the control?"""
         return self.facts["adapter"] == "entities"
 
-    def mixed(self) -> torch.autocast:
-        """Where the base model is bfloat16, products are, while what learns is float32."""
-        low = self.output_weight.dtype is torch.bfloat16
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=low)
-
     def start(self, rows: int, entities: int = 0) -> Any:
         return EntityMemory(rows, entities, self.width, device=self.device)
 
@@ -94,7 +89,9 @@ class PretrainedE(pretrained.PretrainedLM):
             stored = torch.from_numpy(np.asarray(self.states[batch.tokens.cpu().numpy()]))
             below = stored.to(self.device, self.output_weight.dtype)
             inputs = {"input_ids": None, "inputs_embeds": below}
-        with self.mixed():
+        # where the base model is bfloat16, products are, while what learns is float32
+        low = self.output_weight.dtype is torch.bfloat16
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
             if batch.entity_ids is None or not self.reads:
                 if self.facts.get("antecedent_weight") and torch.is_grad_enabled():
                     return self.guide(batch, inputs)

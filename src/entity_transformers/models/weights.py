@@ -150,8 +150,7 @@ def _unpack(file: Path, folder: Path) -> Path:
             dequantise(file, making)
         else:
             with zipfile.ZipFile(file) as packed:
-                for name in FILES:
-                    packed.extract(name, making)
+                packed.extractall(making, FILES)
     return folder
 
 

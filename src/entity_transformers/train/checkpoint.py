@@ -60,11 +60,10 @@ class Progress:
         self.step += 1
         self.tokens += tokens
         self.skipped_steps += not moved
-        self.loss_sum, self.loss_steps = self.loss_sum + loss, self.loss_steps + 1
-        self.interval_loss_sum, self.interval_steps = (
-            self.interval_loss_sum + loss,
-            self.interval_steps + 1,
-        )
+        self.loss_sum += loss
+        self.loss_steps += 1
+        self.interval_loss_sum += loss
+        self.interval_steps += 1
 
     def take_train_loss(self) -> float:
         """The mean loss since the last row of the curve, whose sum starts anew."""
@@ -178,15 +177,10 @@ def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's per-parameter state as named tensors (``<index>/<key>``)."""
-    state = optimizer.state_dict()["state"]
-    return pack(
-        "optimizer",
-        {
-            f"{i}/{key}": torch.as_tensor(value)
-            for i, entry in state.items()
-            for key, value in entry.items()
-        },
-    )
+    tensors = {}
+    for i, entry in optimizer.state_dict()["state"].items():
+        tensors |= {f"{i}/{key}": torch.as_tensor(value) for key, value in entry.items()}
+    return pack("optimizer", tensors)
 
 
 def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

@@ -167,7 +167,7 @@ def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = ""
     """
     machine = {name: numbers.get(name, value) for name, value in MACHINE.items()}
     rows: list[Row] = []
-    weights = getattr(entry.lm, "initial_weights", None)
+    weights = entry.initial_weights
     costs = read_cost(None if weights is None else Path(weights))
     for name, value in {**dict.fromkeys(NUMBERS), **numbers, **costs}.items():
         if name in MACHINE:

@@ -126,10 +126,11 @@ class Training:
         return self.progress
 
     def _stop_if_asked(self, caught: list[int]) -> None:
-        late, progress = self._out_of_time(), self.progress
+        minutes, progress = self.max_minutes, self.progress
+        late = minutes is not None and time.monotonic() - self.started > 60 * minutes
         if (caught or late) and progress.step < self.params.steps:
             self._save()
-            reason = f"signal {caught[0]}" if caught else f"run.max_minutes {self.max_minutes}"
+            reason = f"signal {caught[0]}" if caught else f"run.max_minutes {minutes}"
             raise TrainingStopped(
                 f"{reason}: saved at step {progress.step} of {self.params.steps}; run it again to"
                 " continue"
@@ -262,10 +263,6 @@ class Training:
         snapshot.
         """
         return self.earlier_seconds + time.monotonic() - self.started
-
-    def _out_of_time(self) -> bool:
-        minutes = self.max_minutes
-        return minutes is not None and time.monotonic() - self.started > 60 * minutes
 
 
 @contextlib.contextmanager

@@ -1,16 +1,6 @@
 """Trains GPT2E and models with entity attention with transformers' Trainer, also with PEFT: the
 windows of this package's own training loop as a dataset, and a callback that carries the memory
-from one step to the next.
-
-    dataset = EntityStreams(documents, streams=8, window=512, windows=1000)
-    carried = CarriedMemory(model)
-    Trainer(
-        model=model,
-        args=TrainingArguments(..., per_device_train_batch_size=8, max_steps=1000),
-        train_dataset=dataset,
-        data_collator=collate_streams,
-        callbacks=[carried],
-    ).train()
+from one step to the next. docs/model.md has an example.
 
 Dimensions: B streams, T tokens of a window, R = entities + 1 rows of the memory, W width.
 """

@@ -34,7 +34,7 @@ from entity_transformers import (
     load_entity_attention,
     save_entity_attention,
 )
-from entity_transformers.models.gpt2e.adapter import find_blocks
+from entity_transformers.models.base import find_blocks
 
 SMALL: dict[str, Any] = {
     "vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,

@@ -133,16 +133,10 @@ def _put(
         found = None if blocks is None else [model.get_submodule(name) for name in blocks]
         add_entity_attention(model, **switches, blocks=found)
     own = _find_weights(model)
-    wrong = sorted(
-        {
-            name
-            for name in own.keys() | weights.keys()
-            if name not in own or name not in weights or own[name].shape != weights[name].shape
-        }
-    )
-    if wrong:
+    there, saved = ({name: w.shape for name, w in one.items()} for one in (own, weights))
+    if wrong := sorted(there.items() ^ saved.items()):
         raise ValueError(
-            f"{folder}: its entity attention is not one of this model ({wrong[0]}):"
+            f"{folder}: its entity attention is not one of this model ({wrong[0][0]}):"
             " load the model that it was saved from"
         )
     with torch.no_grad():

@@ -175,8 +175,13 @@ class FastEntityAttention(EntityAttention):
         return 0 * torch.stack([parameter.flatten()[0] for parameter in unused]).sum()
 
     def _extend(self, cache: Cache, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values [B, H, P + T, D] of the tokens before too; the cache has all of them."""
-        _add_layers(cache, self.slot + 1)
+        """Keys and values [B, H, P + T, D] of the tokens before too; the cache has all of them. It
+        has one layer a block, and gets more for the second attention of each block.
+        """
+        first: Any = cache.layers[0] if cache.layers else None
+        static = isinstance(first, StaticLayer)
+        while len(cache.layers) <= self.slot:
+            cache.layers.append(StaticLayer(first.max_cache_len) if static else DynamicLayer())
         return cache.update(key, value, self.slot)
 
 
@@ -197,17 +202,6 @@ def _is_empty(cache: Cache, slot: int) -> bool:
         return not isinstance(cache.layers[0] if cache.layers else None, StaticLayer)
     layer = cache.layers[slot]
     return isinstance(layer, DynamicLayer) and layer.get_seq_length() == 0
-
-
-def _add_layers(cache: Cache, slots: int) -> None:
-    """Give the cache, which has one layer a block, layers for the second attention of each block
-    too.
-    """
-    while len(cache.layers) < slots:
-        first = cache.layers[0] if cache.layers else None
-        cache.layers.append(
-            StaticLayer(first.max_cache_len) if isinstance(first, StaticLayer) else DynamicLayer()
-        )
 
 
 def attend_in_strips(

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor
+from torch.nn import functional
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 from entity_transformers.artifacts import read_json
@@ -21,7 +22,7 @@ from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.gpt2 import GPT2, shape
 from entity_transformers.models.loss import sum_losses
-from entity_transformers.models.pointer.memory import PointerMemory
+from entity_transformers.models.pointer.memory import EMPTY, PointerMemory
 from entity_transformers.models.pointer.pointer import (
     MATCHES,
     NOTHING,
@@ -122,19 +123,18 @@ class GPT2Pointer(GPT2):
         begun = starts.cummax(1).values
         if not state.count[~begun[:, 0].cpu()].any():
             return None
-        length = batch.tokens.shape[1]
-        before = state.tokens[:, -MATCHES:].to(batch.tokens)
-        tokens = torch.cat([before, batch.tokens[:, batch.new :]], 1)
+        latest = state.tokens[:, -MATCHES:].to(batch.tokens)
+        tokens = torch.cat([latest, batch.tokens[:, batch.new :]], 1)
         found = self.pointer(hidden[:, batch.new :], tokens, state)
         found = hide(found, begun[:, batch.new :])
         if not batch.new:
             return found
-        share = found.share.new_zeros(len(hidden), length)
-        forms = found.tokens.new_full((*share.shape, found.tokens.shape[-1]), -1)
-        shares = found.shares.new_full(forms.shape, NOTHING)
-        for whole, part in zip((share, forms, shares), found, strict=True):
-            whole[:, batch.new :] = part
-        return Copies(share, forms, shares)
+        before = (batch.new, 0)
+        return Copies(
+            functional.pad(found.share, before),
+            functional.pad(found.tokens, (0, 0, *before), value=EMPTY),
+            functional.pad(found.shares, (0, 0, *before), value=NOTHING),
+        )
 
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
