@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -349,11 +348,12 @@ class KeptStates:
     def begin(self, windows: Sequence[Window]) -> None:
         """A step of these windows begins."""
         ending = np.stack([window.ending for window in windows])
-        window, stream, row = ending.nonzero()
-        chain = ending[window, stream, row]
-        ends = pd.DataFrame({"window": window, "stream": stream, "row": row, "chain": chain})
-        self._ends = ends.drop_duplicates("chain", keep="last", ignore_index=True)
-        self._left = self.states.new_zeros(len(self._ends), self.states.shape[1])
+        where = ending.nonzero()
+        latest = dict(zip(ending[where].tolist(), np.transpose(where).tolist(), strict=True))
+        self._chains = torch.tensor(list(latest), dtype=torch.int64)
+        # window, stream and row
+        self._ends = torch.tensor(list(latest.values()), dtype=torch.int64).view(-1, 3)
+        self._left = self.states.new_zeros(len(latest), self.states.shape[1])
 
     def give_back(self, memory: EntityMemory, window: Window) -> EntityMemory:
         """The memory as the window begins: rows of documents that start in it as they were kept."""
@@ -365,16 +365,13 @@ class KeptStates:
         """Note the rows of the documents that ended in the step's window ``index``, as ``memory``
         holds them.
         """
-        ends = self._ends[self._ends["window"] == index]
-        streams, rows = torch.tensor(ends[["stream", "row"]].to_numpy()).T
-        self._left[torch.tensor(ends.index.tolist(), dtype=torch.int64)] = memory.states.detach()[
-            streams, rows
-        ]
+        here = (self._ends[:, 0] == index).nonzero()[:, 0]
+        _, streams, rows = self._ends[here].T
+        self._left[here] = memory.states.detach()[streams, rows]
 
     def commit(self) -> None:
         """The step has ended: keep what was noted."""
-        if len(self._ends):
-            self.states[torch.tensor(self._ends["chain"].tolist())] = self._left
+        self.states[self._chains] = self._left
 
 
 class Streams:
