@@ -177,7 +177,7 @@ class LanguageModel(ABC):
     """Tokens of the longest window; None: no limit, the state carries everything."""
     memory_write: str = "last"
     """Which state of a mention stands for its entity: that of its last token, or the mean."""
-    mask: int
+    mask: Any
     """The token that stands for a hidden one, for kinds that are "masked"."""
     compiled: bool = False
     """Does torch compile what `encode` runs?"""

@@ -34,10 +34,6 @@ class BERT(Pretrained):
     of = BertForMaskedLM
     objective = "masked"
 
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        self.mask: int = module.config.mask_token_id
-
     def read(self, batch: Batch, **more: Any) -> Any:
         """What transformers' BertModel gives for a window, and ``more`` of its keywords."""
         return read(self.module.bert, batch, **more)

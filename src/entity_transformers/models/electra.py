@@ -75,10 +75,6 @@ class ELECTRA(Pretrained):
     of = ElectraPair
     objective = "replaced"
 
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        self.mask: int = module.config.mask_token_id
-
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return read(self.module.electra, batch).last_hidden_state, state
 

@@ -41,6 +41,7 @@ class Pretrained(LanguageModel):
         config = module.config.get_text_config(decoder=True)
         self.module, self.width = module, config.hidden_size
         self.context = getattr(config, "max_position_embeddings", None)
+        self.mask = getattr(config, "mask_token_id", None)
 
     @classmethod
     @abstractmethod

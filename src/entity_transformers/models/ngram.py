@@ -29,7 +29,6 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, State
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
-from entity_transformers.study.origin import find_path
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
@@ -223,7 +222,7 @@ def train(run: Run) -> list[Row]:
     texts = [corpus.tokens[corpus.document(d)] for d in range(len(corpus))]
     vocabulary = run.tokenizer.get_vocab_size()
     counts = Counts.of(texts, run.entry.lm.order, vocabulary, end)
-    weights = find_weights(find_path(run.entry.lm.initial_weights))
+    weights = find_weights(run.entry.initial_weights)
     model = NGram(counts, end) if weights is None else mix(run, counts, weights, end)
     seconds = time.time() - started
     model.eval()

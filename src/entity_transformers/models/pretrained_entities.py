@@ -58,11 +58,6 @@ class PretrainedE(pretrained.PretrainedLM):
         self.memory_write = facts["memory_write"]
         adapt(module, facts)
 
-    @property
-    def reads(self) -> bool:
-        """Does it have a memory, or is it the control?"""
-        return self.facts["adapter"] == "entities"
-
     def start(self, rows: int, entities: int = 0) -> Any:
         return EntityMemory(rows, entities, self.width, device=self.device)
 
@@ -92,7 +87,7 @@ class PretrainedE(pretrained.PretrainedLM):
         # where the base model is bfloat16, products are, while what learns is float32
         low = self.output_weight.dtype is torch.bfloat16
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
-            if batch.entity_ids is None or not self.reads:
+            if batch.entity_ids is None or self.facts["adapter"] != "entities":
                 if self.facts.get("antecedent_weight") and torch.is_grad_enabled():
                     return self.guide(batch, inputs)
                 return self.read(batch, **inputs).last_hidden_state.float(), state
@@ -119,10 +114,13 @@ class PretrainedE(pretrained.PretrainedLM):
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
-        """A saved model: its base, and what was learnt."""
+        """A saved model: its base, and what was learnt; ValueError for weights of another model."""
         base = pretrained.PretrainedLM.load(folder, dtype)
-        found = cls(base.module, read_json(folder / FACTS))
-        found.take(load_file(folder / ADAPTER))
+        found, learnt = cls(base.module, read_json(folder / FACTS)), load_file(folder / ADAPTER)
+        own, saved = ({n: w.shape for n, w in one.items()} for one in (found.learnt(), learnt))
+        if own != saved:
+            raise ValueError(f"{ADAPTER}: not of this model: train it again")
+        found.module.load_state_dict(learnt, strict=False)
         return found
 
     def save(self, folder: Path) -> None:
@@ -134,15 +132,6 @@ class PretrainedE(pretrained.PretrainedLM):
         """What has been learnt, by name."""
         named = self.module.named_parameters()
         return {name: one.detach().contiguous() for name, one in named if one.requires_grad}
-
-    def take(self, learnt: dict[str, Tensor]) -> None:
-        """Put learnt weights in place; ValueError for those of another model."""
-        own = {name: one for name, one in self.module.named_parameters() if one.requires_grad}
-        if {n: w.shape for n, w in own.items()} != {n: w.shape for n, w in learnt.items()}:
-            raise ValueError(f"{ADAPTER}: not of this model: train it again")
-        with torch.no_grad():
-            for name, weight in learnt.items():
-                own[name].copy_(weight)
 
 
 def adapt(module: Any, facts: dict[str, Any]) -> None:
@@ -171,16 +160,12 @@ def add_lora(module: Any, blocks: Sequence[nn.Module], numbers: int) -> None:
     from peft import LoraConfig, inject_adapter_in_model
 
     names = {one: name for name, one in module.named_modules()}
-    linear: list[Any] = [one for block in blocks for one in block.modules() if is_matrix(one)]
+    inner: list[Any] = [one for block in blocks for one in block.modules()]
+    linear = [one for one in inner if type(one).__name__ in ("Linear", "Conv1D")]
     rank = max(1, round(numbers / sum(sum(one.weight.shape) for one in linear)))
     targets = [names[one] for one in linear]
     how: Any = {"r": rank, "lora_alpha": rank, "lora_dropout": 0.0, "target_modules": targets}
     inject_adapter_in_model(LoraConfig(**how), module)
-
-
-def is_matrix(module: Any) -> bool:
-    """Is it a linear map, as torch or as GPT-2 has one?"""
-    return type(module).__name__ in ("Linear", "Conv1D")
 
 
 def train(run: Run) -> list[Row]:

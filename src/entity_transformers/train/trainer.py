@@ -109,12 +109,11 @@ class CarriedMemory(TrainerCallback):
 
     It is active from its creation until `remove` is called, with separate memories for training and
     evaluation, and for batches with ``entity_ids`` and ``fresh`` (`collate_streams`) only. As a
-    callback of Trainer it also saves the memory in checkpoints and restores it. ``write`` is "last"
-    or "mean", by default that of the model's config. Raises ValueError for a model with an entity
-    pointer, whose memory holds more; such models are trained by step lm.
+    callback of Trainer it also saves the memory in checkpoints and restores it. Raises ValueError
+    for a model with an entity pointer, whose memory holds more; such models are trained by step lm.
     """
 
-    def __init__(self, model: Any, write: str | None = None) -> None:
+    def __init__(self, model: Any) -> None:
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
         if not hasattr(base, "base_model"):
             raise TypeError(
@@ -126,7 +125,7 @@ class CarriedMemory(TrainerCallback):
                 f"{type(base).__name__} has an entity pointer, whose memory keeps forms that"
                 " CarriedMemory does not know: train it by entity-transformers run lm"
             )
-        self.write = str(write or getattr(base.config, "memory_write", "last"))
+        self.write = getattr(base.config, "memory_write", "last")
         self.width = base.config.get_text_config(decoder=True).hidden_size
         self.memories: dict[bool, EntityMemory] = {}
         inner: nn.Module = base.base_model

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -139,9 +138,7 @@ def _put(
             f"{folder}: its entity attention is not one of this model ({wrong[0][0]}):"
             " load the model that it was saved from"
         )
-    with torch.no_grad():
-        for name, weight in weights.items():
-            own[name].copy_(weight)
+    model.load_state_dict(weights, strict=False)
     return model
 
 

@@ -133,12 +133,10 @@ class EntityMemory:
         pick = _pick_last if mode == "last" else _mean_of_runs
         return self._with(torch.where(written, pick(ids, hidden, last), self.states))
 
-    def reset(self, rows: Tensor | None = None) -> EntityMemory:
-        """Reset vectors to ones: those of the documents ``rows`` (bool [B]), single vectors
-        (bool [B, R]), or all of them by default.
+    def reset(self, rows: Tensor) -> EntityMemory:
+        """Reset vectors to ones: those of the documents ``rows`` (bool [B]), or single vectors
+        (bool [B, R]).
         """
-        if rows is None:
-            return self._with(torch.ones_like(self.states.detach()))
         shape = list(self.states.shape[:2])
         if rows.dtype != torch.bool or list(rows.shape) not in (shape, shape[:1]):
             raise ValueError(

@@ -4,6 +4,7 @@ negative sampling, of words and of words with their character n-grams.
 
 import logging
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -80,11 +81,9 @@ def _note_epochs(note: Note) -> Any:
     from gensim.models.callbacks import CallbackAny2Vec
 
     class Noted(CallbackAny2Vec):
-        def __init__(self) -> None:
-            self.epoch = 0
+        epochs = count(1)
 
         def on_epoch_end(self, model: Any) -> None:
-            self.epoch += 1
-            note(self.epoch, None)
+            note(next(self.epochs), None)
 
     return Noted()
