@@ -177,7 +177,7 @@ def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's per-parameter state as named tensors (``<index>/<key>``)."""
-    tensors = {}
+    tensors = dict[str, Tensor]()
     for i, entry in optimizer.state_dict()["state"].items():
         tensors |= {f"{i}/{key}": torch.as_tensor(value) for key, value in entry.items()}
     return pack("optimizer", tensors)
