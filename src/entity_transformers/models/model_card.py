@@ -17,6 +17,7 @@ CHANGED = {
     "lagged": "each known only after its mention has ended",
     "surface": "with one entity per spelling",
     "random": "put on random spans",
+    "next": "each told a token early",
 }
 GOLD = "gold coreference chains"
 OTHER_LAYERS = {
