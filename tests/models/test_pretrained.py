@@ -8,13 +8,7 @@ import pytest
 import torch
 from tiny import VOCABULARY, tiny_corpus, tiny_llama
 from torch.nn import functional
-from transformers import (
-    AutoModelForCausalLM,
-    BertConfig,
-    BertModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-)
+from transformers import AutoModelForCausalLM, BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 from written import write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
@@ -23,12 +17,7 @@ from entity_transformers.encode.layers import LayerEncoder
 from entity_transformers.encode.words import begin_sequences, embed_words, embed_words_in_context
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.models.base import Batch
-from entity_transformers.models.pretrained import (
-    PretrainedEncoder,
-    PretrainedLM,
-    check_fit,
-    store,
-)
+from entity_transformers.models.pretrained import PretrainedEncoder, PretrainedLM, check_fit, store
 from entity_transformers.tasks.perplexity import score_corpus
 
 CORPUS = tiny_corpus(4, seed=3, split="dev")

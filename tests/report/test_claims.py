@@ -9,14 +9,7 @@ from made import make_entries, make_results
 from tiny import tiny_entry
 
 from entity_transformers.report.claims import build_claims, judge_entities
-from entity_transformers.report.intervals import (
-    ABSENT,
-    FAILS,
-    HOLDS,
-    OPEN,
-    SMALLER,
-    UNUSED,
-)
+from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, OPEN, SMALLER, UNUSED
 from entity_transformers.report.page import build_sections, write_headline
 from entity_transformers.report.perplexity import CONTROLS
 from entity_transformers.report.results import Results

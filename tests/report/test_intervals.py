@@ -219,15 +219,7 @@ def test_a_share_has_wilson_s_interval(right: int, examples: int) -> None:
     np.testing.assert_allclose(intervals.share_interval(right, examples), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "pair",
-    [
-        Pair(5, 2, 20),
-        Pair(0, 9, 9),
-        Pair(3, 3, 30),
-        Pair(0, 0, 4),
-    ],
-)
+@pytest.mark.parametrize("pair", [Pair(5, 2, 20), Pair(0, 9, 9), Pair(3, 3, 30), Pair(0, 0, 4)])
 def test_mcnemar_s_test_tosses_a_coin(pair: Pair) -> None:
     tosses, fewer = pair.first + pair.second, min(pair.first, pair.second)
     tail = sum(math.comb(tosses, k) for k in range(fewer + 1)) / 2**tosses

@@ -75,11 +75,7 @@ def spread(model: Any) -> None:
 @pytest.mark.parametrize("corpus", [tiny_corpus(), SHORT], ids=["long", "short"])
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"documents_per_step": 4},
-        {"memory_gradient_windows": 2, "documents_per_step": 3},
-    ],
+    [{}, {"documents_per_step": 4}, {"memory_gradient_windows": 2, "documents_per_step": 3}],
     ids=str,
 )
 def test_documents_go_on_with_their_entities(tmp_path, corpus, changes):

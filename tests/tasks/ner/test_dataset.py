@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entity_transformers.corpus.document import CorpusError, Document, NamedEntity
-from entity_transformers.tasks.ner.dataset import (
-    LONGEST,
-    MOST_LABELS,
-    build_sentences,
-    list_labels,
-)
+from entity_transformers.tasks.ner.dataset import LONGEST, MOST_LABELS, build_sentences, list_labels
 
 
 def make_document(
