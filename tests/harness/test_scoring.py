@@ -5,8 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from tiny import lively_model, tiny_llama
-from transformers import GPT2Config, GPT2LMHeadModel
+from tiny import lively_model, tiny_gpt2, tiny_llama
 
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.harness import scoring
@@ -116,23 +115,12 @@ def test_where_the_harness_is_not_installed_a_line_says_so(monkeypatch: pytest.M
 @pytest.mark.parametrize("made", ["llama", "gpt2"])
 def test_what_neighbours_have_in_common_is_read_once(made: str, monkeypatch) -> None:
     """The scores are those of each pair alone; at least the last given token is read with it."""
-    if made == "llama":
-        module = tiny_llama(num_hidden_layers=2, max_position_embeddings=64)
-    else:
-        config = GPT2Config(
-            n_layer=2,
-            n_head=2,
-            n_embd=16,
-            n_positions=64,
-            vocab_size=40,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-        module = GPT2LMHeadModel(config)
+    sizes = {"num_hidden_layers": 2, "max_position_embeddings": 64}
+    module = tiny_llama(**sizes) if made == "llama" else tiny_gpt2(vocab_size=40)
     with torch.no_grad():
         for weight in module.parameters():
             weight.mul_(8)  # lively, so that a wrong place shows
-    model = PretrainedLM(module.eval())
+    model = PretrainedLM(module)
     begin = draw(30, 1)[0]
     pairs = [
         *(Pair(begin[:20], draw(n, n)[0]) for n in (1, 4, 2)),  # three answers to one question

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
@@ -158,6 +158,11 @@ def tiny_llama(**changes: Any) -> LlamaForCausalLM:
         "max_position_embeddings": 64, "initializer_range": 0.3,
     }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(**shape | changes)).eval()
+
+
+def tiny_gpt2(**changes: Any) -> GPT2LMHeadModel:
+    """transformers' GPT-2 of `GPT2_SHAPE`, drawn from torch's present state."""
+    return GPT2LMHeadModel(GPT2Config(**GPT2_SHAPE | changes)).eval()
 
 
 def random_memory(

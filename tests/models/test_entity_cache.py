@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import GPT2_SHAPE, tiny_llama
-from transformers import GPT2Config, GPT2LMHeadModel
+from tiny import tiny_gpt2, tiny_llama
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from entity_transformers.models.entity_cache import AttendedCache, EntityCache
@@ -23,8 +22,7 @@ PEERS: dict[str, dict[str, Any]] = {
 def model(request: pytest.FixtureRequest) -> Any:
     torch.manual_seed(2)
     if request.param == "gpt2":
-        shape = GPT2_SHAPE | {"n_layer": 3, "n_head": 4, "eos_token_id": None}
-        return GPT2LMHeadModel(GPT2Config(**shape, initializer_range=0.4)).eval()
+        return tiny_gpt2(n_layer=3, n_head=4, eos_token_id=None, initializer_range=0.4)
     return tiny_llama(vocab_size=30, num_hidden_layers=3, initializer_range=0.4)
 
 

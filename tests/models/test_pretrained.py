@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, tiny_corpus, tiny_llama
+from tiny import VOCABULARY, tiny_corpus, tiny_gpt2, tiny_llama
 from torch.nn import functional
-from transformers import AutoModelForCausalLM, BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
+from transformers import AutoModelForCausalLM, BertConfig, BertModel
 from written import write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
@@ -30,11 +30,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "llama":
         module = tiny_llama(num_hidden_layers=8, tie_word_embeddings=True)
     else:
-        config = GPT2Config(
-            vocab_size=VOCABULARY, n_embd=16, n_layer=8, n_head=4, n_positions=64,
-            initializer_range=0.3,
-        )  # fmt: skip
-        module = GPT2LMHeadModel(config)
+        module = tiny_gpt2(vocab_size=VOCABULARY, n_layer=8, n_head=4, initializer_range=0.3)
     path = tmp_path_factory.mktemp(request.param)
     module.save_pretrained(path)
     return path
@@ -122,11 +118,7 @@ def test_what_a_pretrained_model_reads_begins_with_the_border_of_documents() -> 
     documents = write_documents(3, longest=30, mentions=2)
     tokenizer = learn_tokenizer(documents, 300, "natural")
     corpus = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
-    config = GPT2Config(
-        vocab_size=tokenizer.get_vocab_size(), n_embd=16, n_layer=2, n_head=2, n_positions=64,
-        initializer_range=0.3,
-    )  # fmt: skip
-    model = PretrainedLM(GPT2LMHeadModel(config).eval())
+    model = PretrainedLM(tiny_gpt2(vocab_size=tokenizer.get_vocab_size(), initializer_range=0.3))
     end, how = int(corpus.tokens[0]), {"window": 64, "batch": 2}
 
     def read(ids: list[int]) -> np.ndarray:

@@ -10,13 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tiny import GPT2_SHAPE as GPT2
-from tiny import random_memory, stir
+from tiny import random_memory, stir, tiny_gpt2
 from torch import Tensor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -50,7 +48,7 @@ def make_base(name: str, folder: Path) -> PreTrainedModel:
     torch.manual_seed(0)
     bert = BertConfig(**SMALL, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     models = {
-        "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2)),
+        "gpt2": tiny_gpt2,
         "llama": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA)),
         "bert": lambda: BertForMaskedLM(bert),
     }

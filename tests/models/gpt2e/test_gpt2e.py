@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from tiny import GPT2_SHAPE as SHAPE
-from tiny import random_memory, stir
+from tiny import random_memory, stir, tiny_gpt2
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2LMHeadModel
 from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 
 from entity_transformers.models.gpt2e.attention import EntityAttention
@@ -140,7 +140,7 @@ def test_no_entities_means_vectors_of_ones(switches: dict[str, Any]) -> None:
 def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("gpt2")
-    GPT2LMHeadModel(GPT2Config(**SHAPE)).save_pretrained(folder)
+    tiny_gpt2().save_pretrained(folder)
     return folder
 
 
