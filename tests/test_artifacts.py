@@ -224,17 +224,13 @@ def test_a_pattern_that_may_never_end_is_refused(pattern: str, part: str, tmp_pa
     assert repr(pattern) in str(told.value)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t)?",
-        r" ?[^(\s|[.,!?…。，、।۔،])]+",
-        r"\d{1,3}(?=(?:\d{3})*\b)",
-    ],
-    ids=["Llama 3", "GPT-4o", "BLOOM", "digits from the right"],
-)
+@pytest.mark.parametrize("pattern", [
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t)?",
+    r" ?[^(\s|[.,!?…。，、।۔،])]+",
+    r"\d{1,3}(?=(?:\d{3})*\b)",
+], ids=["Llama 3", "GPT-4o", "BLOOM", "digits from the right"])  # fmt: skip
 def test_patterns_of_known_tokenizers_are_read(pattern: str, tmp_path: Path) -> None:
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
     path = save_tokenizer(tmp_path, {"pre_tokenizer": split | {"invert": False}})

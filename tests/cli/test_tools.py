@@ -83,15 +83,12 @@ OTHER_VALUES = [
 """What stands in the study, what is put there, its key, and the run that was made with it."""
 
 
-@pytest.mark.parametrize(
-    ("line", "changed"),
-    [
-        ("run lm --study {} --model gpt2 --seed 1", [1]),
-        ("run perplexity --study {} --model gpt2e --seed 1", [0, 1]),
-        ("run report --study {}", [1]),
-        ("export-model {} gpt2e --output x", [0, 2]),
-    ],
-)
+@pytest.mark.parametrize(("line", "changed"), [
+    ("run lm --study {} --model gpt2 --seed 1", [1]),
+    ("run perplexity --study {} --model gpt2e --seed 1", [0, 1]),
+    ("run report --study {}", [1]),
+    ("export-model {} gpt2e --output x", [0, 2]),
+])  # fmt: skip
 def test_what_was_made_with_other_values_is_not_read(capsys, line, changed):
     study = Path(STUDY)
     whole = study.read_text()
@@ -195,24 +192,21 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == by_name
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("run lmm", "step 'lmm', expected one of corpus"),
-        (f"run lm --study {STUDY}", "step lm runs per model: name one by --model and --seed"),
-        (f"run corpus --study {STUDY} --model gpt2", "runs once per study"),
-        ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
-        ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
-        ("run lm --set lm.steps=[", "not YAML: while parsing a flow"),
-        ("steps report9", "has no section of its own"),
-        ("demmo", "did you mean demo?"),
-        (f"report {STUDY}", "results/tiny/measures.csv is missing"),
-        (f"verify {STUDY}", "results/tiny/measures.csv is missing"),
-        ("verify tinier", "no study 'tinier'"),
-        (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/1: not trained yet"),
-        (f"export-model {STUDY} gpt3 --output x", "model 'gpt3', expected one of"),
-        (f"remember book.txt --model {MODEL} --window 99", "of 99 tokens and 64 kept ones"),
-    ],
-)
+@pytest.mark.parametrize(("line", "expected"), [
+    ("run lmm", "step 'lmm', expected one of corpus"),
+    (f"run lm --study {STUDY}", "step lm runs per model: name one by --model and --seed"),
+    (f"run corpus --study {STUDY} --model gpt2", "runs once per study"),
+    ("run lm --study studies/no.yaml", "studies/no.yaml: No such file"),
+    ("run lm --set steps=3", "expected SECTION.KEY=VALUE"),
+    ("run lm --set lm.steps=[", "not YAML: while parsing a flow"),
+    ("steps report9", "has no section of its own"),
+    ("demmo", "did you mean demo?"),
+    (f"report {STUDY}", "results/tiny/measures.csv is missing"),
+    (f"verify {STUDY}", "results/tiny/measures.csv is missing"),
+    ("verify tinier", "no study 'tinier'"),
+    (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/1: not trained yet"),
+    (f"export-model {STUDY} gpt3 --output x", "model 'gpt3', expected one of"),
+    (f"remember book.txt --model {MODEL} --window 99", "of 99 tokens and 64 kept ones"),
+])  # fmt: skip
 def test_errors(capsys: pytest.CaptureFixture[str], line: str, expected: str) -> None:
     assert expected in fail(capsys, *line.split())

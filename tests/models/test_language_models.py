@@ -632,18 +632,15 @@ def test_activations_are_computed_twice_only_where_it_is_asked_for(model: Langua
         assert len(calls) == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "saved", "told"),
-    [
-        ("gpt1", "gpt2", r"type 'gpt2', expected 'openai-gpt': name another"),
-        ("bert", "gpt2", r"type 'gpt2', expected 'bert': name another"),
-        ("electra", "gpt2", r"type 'gpt2', expected 'electra': name another"),
-        ("elmo", "taglm", r"type 'taglm', expected 'elmo': name another"),
-        ("transformer-xl", "gpt1", r"type 'openai-gpt', expected 'xlnet': name another"),
-        ("transformer-xl", "xlnet", r"attn_type 'bi', expected 'uni' of a Transformer-XL"),
-        ("xlnet", "transformer-xl", r"attn_type 'uni', expected 'bi' of an XLNet"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "saved", "told"), [
+    ("gpt1", "gpt2", r"type 'gpt2', expected 'openai-gpt': name another"),
+    ("bert", "gpt2", r"type 'gpt2', expected 'bert': name another"),
+    ("electra", "gpt2", r"type 'gpt2', expected 'electra': name another"),
+    ("elmo", "taglm", r"type 'taglm', expected 'elmo': name another"),
+    ("transformer-xl", "gpt1", r"type 'openai-gpt', expected 'xlnet': name another"),
+    ("transformer-xl", "xlnet", r"attn_type 'bi', expected 'uni' of a Transformer-XL"),
+    ("xlnet", "transformer-xl", r"attn_type 'uni', expected 'bi' of an XLNet"),
+])  # fmt: skip
 def test_a_folder_of_another_model_is_refused(kind, saved, told, tmp_path):
     tiny_model(saved).save(tmp_path)
     with pytest.raises(ValueError, match=told):
@@ -653,18 +650,14 @@ def test_a_folder_of_another_model_is_refused(kind, saved, told, tmp_path):
             tiny_model(kind, initial_weights=str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "told"),
-    [
-        ("gpt1", {"width": 32}, r"h\.0\.attn\.c_attn\.bias is \[48\], not \[96\]"),
-        ("gpt1", {"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
-        ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
-        ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
-        ("elmo", {"hidden": 24}, "can't be loaded .*Error"),
-        ("lstm", {"hidden": 24}, "can't be loaded .*size mismatch"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("kind", "changes", "told"), [
+    ("gpt1", {"width": 32}, r"h\.0\.attn\.c_attn\.bias is \[48\], not \[96\]"),
+    ("gpt1", {"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
+    ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
+    ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
+    ("elmo", {"hidden": 24}, "can't be loaded .*Error"),
+    ("lstm", {"hidden": 24}, "can't be loaded .*size mismatch"),
+], ids=str)  # fmt: skip
 def test_weights_of_another_shape_are_refused(kind, changes, told, tmp_path):
     tiny_model(kind).save(tmp_path)
     with pytest.raises(ValueError, match=told):

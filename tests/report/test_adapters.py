@@ -44,15 +44,12 @@ def make(told: float, lagged: float) -> Results:
     return make_results(rows, units, tuple(entries), seeds=(1,))
 
 
-@pytest.mark.parametrize(
-    ("told", "lagged", "said"),
-    [
-        (3.499, 3.47, "It has not learnt to use labels, so no verdict on them is given"),
-        (3.40, 3.4897, "(equivalent, margin 0.005)"),
-        (3.40, 3.47, "(better)"),
-        (3.40, 3.51, "(worse)"),
-    ],
-)
+@pytest.mark.parametrize(("told", "lagged", "said"), [
+    (3.499, 3.47, "It has not learnt to use labels, so no verdict on them is given"),
+    (3.40, 3.4897, "(equivalent, margin 0.005)"),
+    (3.40, 3.47, "(better)"),
+    (3.40, 3.51, "(worse)"),
+])  # fmt: skip
 def test_a_verdict_is_given_where_the_positive_control_passes(told, lagged, said):
     results = make(told, lagged)
     [sentence] = say_adapters(results)

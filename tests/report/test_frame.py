@@ -53,14 +53,11 @@ def test_the_same_number_twice_is_refused() -> None:
         frame.Frame(frame.make([ROWS[0], ROWS[0]]))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("measure,", "metric,", "the first columns are"),
-        ("0.33", "O.33", "O.3333"),
-        ("cache,a,2,,", "cache,a,2,", r"measures\.csv: line 3 has \d values, expected \d"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("measure,", "metric,", "the first columns are"),
+    ("0.33", "O.33", "O.3333"),
+    ("cache,a,2,,", "cache,a,2,", r"measures\.csv: line 3 has \d values, expected \d"),
+])  # fmt: skip
 def test_a_damaged_file_is_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
     text = frame.render(frame.make(ROWS))
     assert old in text

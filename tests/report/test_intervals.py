@@ -175,38 +175,32 @@ def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:
             intervals.compare(results, (entries["gpt2"], key), (entries["gpt2-matched"], key))
 
 
-@pytest.mark.parametrize(
-    ("interval", "word"),
-    [
-        ((-0.01, 0.01), "equivalent, margin 0.02"),
-        ((-0.03, 0.01), intervals.OPEN),
-        ((-0.01, -0.005), "better, by less than 0.02"),
-        ((0.01, 0.5), "worse"),
-        (None, "no interval"),
-    ],
-)
+@pytest.mark.parametrize(("interval", "word"), [
+    ((-0.01, 0.01), "equivalent, margin 0.02"),
+    ((-0.03, 0.01), intervals.OPEN),
+    ((-0.01, -0.005), "better, by less than 0.02"),
+    ((0.01, 0.5), "worse"),
+    (None, "no interval"),
+])  # fmt: skip
 def test_a_difference_is_named_by_its_interval(interval, word):
     assert intervals.name_difference(interval) == word
 
 
-@pytest.mark.parametrize(
-    ("interval", "expected", "printed", "status"),
-    [
-        ((0.1, 0.3), 1, None, intervals.HOLDS),
-        ((0.1, 0.3), -1, None, intervals.FAILS),
-        ((-0.1, 0.3), 1, None, intervals.OPEN),
-        ((-0.1, 0.3), 1, 0.2, intervals.OPEN),
-        ((-0.1, 0.3), 1, 0.4, intervals.SMALLER),
-        ((0.1, 0.3), 1, 0.4, intervals.SMALLER),
-        ((0.1, 0.3), 1, 0.05, intervals.HOLDS),
-        ((-0.3, 0.1), -1, -0.4, intervals.SMALLER),
-        ((0.2, 0.3), -1, -0.4, intervals.FAILS),
-        ((-0.01, 0.01), 0, None, intervals.HOLDS),
-        ((-0.03, 0.01), 0, None, intervals.OPEN),
-        ((0.01, 0.03), 0, None, intervals.FAILS),
-        (None, 1, None, intervals.OPEN),
-    ],
-)
+@pytest.mark.parametrize(("interval", "expected", "printed", "status"), [
+    ((0.1, 0.3), 1, None, intervals.HOLDS),
+    ((0.1, 0.3), -1, None, intervals.FAILS),
+    ((-0.1, 0.3), 1, None, intervals.OPEN),
+    ((-0.1, 0.3), 1, 0.2, intervals.OPEN),
+    ((-0.1, 0.3), 1, 0.4, intervals.SMALLER),
+    ((0.1, 0.3), 1, 0.4, intervals.SMALLER),
+    ((0.1, 0.3), 1, 0.05, intervals.HOLDS),
+    ((-0.3, 0.1), -1, -0.4, intervals.SMALLER),
+    ((0.2, 0.3), -1, -0.4, intervals.FAILS),
+    ((-0.01, 0.01), 0, None, intervals.HOLDS),
+    ((-0.03, 0.01), 0, None, intervals.OPEN),
+    ((0.01, 0.03), 0, None, intervals.FAILS),
+    (None, 1, None, intervals.OPEN),
+])  # fmt: skip
 def test_a_claim_is_judged_by_sign_margin_and_the_printed_effect(
     interval: tuple[float, float] | None, expected: int, printed: float | None, status: str
 ) -> None:

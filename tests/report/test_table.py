@@ -11,24 +11,21 @@ COLUMNS = ("Name", "Score of two lines", "Paper")
 TABLE = Table("t", "A <title>", COLUMNS, ROWS, measures="W", note="N", marked=frozenset({0}))
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (Number(None), "–"),
-        (Number(1234567, 0), "1,234,567"),
-        (Number(0.5154, 1, percent=True), "51.5%"),
-        (Number(0.5154, 1, std=0.0123, percent=True), "51.5 ± 1.2%"),
-        (Number(5.67549, 4, std=0.00041), "5.6755 ± 0.0004"),
-        (Number(5000, 0, std=0.0), "5,000"),
-        (Number(-0.0123, 3, low=-0.02, high=0.004, signed=True), "−0.012 [−0.020, +0.004]"),
-        (Number(0.0123, 3, low=0.002), "0.012"),
-        (Number(-0.00001, 4, signed=True), "0.0000"),
-        (Number(187_350_694_437.18), "1.87e11"),
-        (Number(12_600_000.0, std=3_160_937.28), "1.26e07 ± 3.16e06"),
-        (Number(187_350_694_437, 0), "187,350,694,437"),
-        (Number(float("inf")), "–"),
-    ],
-)
+@pytest.mark.parametrize(("number", "text"), [
+    (Number(None), "–"),
+    (Number(1234567, 0), "1,234,567"),
+    (Number(0.5154, 1, percent=True), "51.5%"),
+    (Number(0.5154, 1, std=0.0123, percent=True), "51.5 ± 1.2%"),
+    (Number(5.67549, 4, std=0.00041), "5.6755 ± 0.0004"),
+    (Number(5000, 0, std=0.0), "5,000"),
+    (Number(-0.0123, 3, low=-0.02, high=0.004, signed=True), "−0.012 [−0.020, +0.004]"),
+    (Number(0.0123, 3, low=0.002), "0.012"),
+    (Number(-0.00001, 4, signed=True), "0.0000"),
+    (Number(187_350_694_437.18), "1.87e11"),
+    (Number(12_600_000.0, std=3_160_937.28), "1.26e07 ± 3.16e06"),
+    (Number(187_350_694_437, 0), "187,350,694,437"),
+    (Number(float("inf")), "–"),
+])  # fmt: skip
 def test_a_number_is_written_with_its_uncertainty(number: Number, text: str) -> None:
     assert str(number) == text
 

@@ -90,15 +90,12 @@ def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(trained):
     assert other.history[0] != trained.history[0]
 
 
-@pytest.mark.parametrize(
-    ("scripted", "epochs", "best"),
-    [
-        ([0.5, 0.7, 0.6, 0.7, 0.9], 4, 2),  # equal is not better
-        ([0.0, 0.0, 0.0, 0.2, 0.1, 0.3, 0.1, 0.3], 8, 6),  # a slow start is no end
-        ([0.4, 0.0, 0.0, 0.9], 3, 1),
-        ([0.0] * 8, 8, 8),
-    ],
-)
+@pytest.mark.parametrize(("scripted", "epochs", "best"), [
+    ([0.5, 0.7, 0.6, 0.7, 0.9], 4, 2),  # equal is not better
+    ([0.0, 0.0, 0.0, 0.2, 0.1, 0.3, 0.1, 0.3], 8, 6),  # a slow start is no end
+    ([0.4, 0.0, 0.0, 0.9], 3, 1),
+    ([0.0] * 8, 8, 8),
+])  # fmt: skip
 def test_early_stopping_keeps_the_best_epoch(monkeypatch, scripted, epochs, best):
     train, dev = make_sentences(1, 20), make_sentences(2, 5)
     scores = iter(scripted)
