@@ -181,7 +181,7 @@ def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
                 texts = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
                 if task == "pronoun_partial":
                     texts = text[:start] + option, text[end:]
-                expected.append(score_continuation(trained, tokenizer, *texts, WINDOW))
+                expected.append(score_continuation(trained, tokenizer, *texts, WINDOW)[0])
         assert [float(answer[0]) for answer in answers] == pytest.approx(expected, rel=1e-5)
         scoring = task.removeprefix("pronoun_")  # that of step choices
         every = [texts for row in rows for texts in choices.ask(row, scoring)]

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor, nn
 
+from entity_transformers.corpus.alignment import END
 from entity_transformers.models.base import LanguageModel
 
 
@@ -16,15 +18,27 @@ def latest_run(ids: Sequence[int], entity: int, write: str = "last") -> slice:
     return slice(first, end + 1)
 
 
+def normalise(vector: Tensor, norm: nn.LayerNorm | None = None) -> Tensor:
+    """The layer norm of one vector; without ``norm`` that of weights 1 and biases 0."""
+    centred = vector - vector.mean()
+    found = centred / (centred.square().mean() + 1e-5).sqrt()
+    return found if norm is None else found * norm.weight + norm.bias
+
+
 @torch.no_grad()
 def score_continuation(
     model: LanguageModel, tokenizer: Tokenizer, given: str, wanted: str, window: int
-) -> float:
-    """The log-probability of a continuation by one pass over transformers' own model."""
+) -> tuple[float, bool, bool]:
+    """Log-probability of a continuation, all greedy, truncated, as lm-evaluation-harness 0.4 has
+    it, by one pass over transformers' own model.
+    """
     spaces = len(given) - len(given.rstrip())
     given, wanted = given.rstrip(), given[len(given) - spaces :] + wanted
     whole, before = tokenizer.encode(given + wanted).ids, tokenizer.encode(given).ids
-    target = whole[len(before) :]
+    target = torch.tensor(whole[len(before) :])
+    if not given:  # its prefix token
+        whole = [tokenizer.token_to_id(END), *whole]
     logits = model.module(torch.tensor([whole[-(window + 1) : -1]])).logits[0].double()
     rows = torch.log_softmax(logits, -1)[-len(target) :]
-    return float(rows[torch.arange(len(target)), torch.tensor(target)].sum())
+    total = float(rows[torch.arange(len(target)), target].sum())
+    return total, torch.equal(rows.argmax(-1), target), len(whole) > window + 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plainly import normalise
 from tiny import SMALL, VOCABULARY, normal_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
@@ -55,11 +56,6 @@ def place(distance: int, width: int) -> Tensor:
     """R of a distance: sines, then cosines, of distance / 10,000^(2i / width)."""
     angles = [distance / 10_000 ** (2 * i / width) for i in range(width // 2)]
     return torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles]).double()
-
-
-def normalise(vector: Tensor, norm: Any) -> Tensor:
-    centred = vector - vector.mean()
-    return centred / (centred.square().mean() + 1e-5).sqrt() * norm.weight + norm.bias
 
 
 def attend(layer: Any, query: Tensor, seen: list[tuple[int, Tensor]]) -> Tensor:

@@ -166,7 +166,7 @@ def test_the_likelier_text_decides(made: tuple[Run, LanguageModel], tokenizer, m
             asked = before + option, text[end:]
             if scoring == "refers":
                 asked = f'{text} "{text[start:end].lower()}" refers to', f" {option}"
-            nats.append(score_continuation(model, tokenizer, *asked, 256))
+            nats.append(score_continuation(model, tokenizer, *asked, 256)[0])
         expected = nats[row["label"]] - nats[1 - row["label"]]
         assert margin == pytest.approx(expected, rel=1e-4, abs=1e-4)
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plainly import normalise as layer_norm
 from scipy.special import logsumexp
 from tiny import every_text, lively_model, tiny_corpus
 from torch import Tensor
@@ -89,10 +90,6 @@ def random_text(story: Story, seed: int = 0) -> ReadText:
     return ReadText("d", states, story.entity, np.zeros(size), size, story)
 
 
-def norm(state: Tensor) -> Tensor:
-    return (state - state.mean()) / (state.var(unbiased=False) + 1e-5).sqrt()
-
-
 def log_softmax(values: Sequence[float]) -> list[float]:
     total = math.log(sum(math.exp(value) for value in values))
     return [value - total for value in values]
@@ -107,7 +104,7 @@ def retell(decider: Decider, text: ReadText) -> tuple[list[list[float]], list[Te
     found, shifts = [], []
     left, current, named = 0, 0, 0
     for t, state in enumerate(text.states):
-        h, parts = norm(state), [0.0, 0.0, 0.0]
+        h, parts = layer_norm(state), [0.0, 0.0, 0.0]
         if left == 0:
             score = float(weights["begin.weight"][0] @ h + weights["begin.bias"][0])
             begins = text.story.length[t] > 0
@@ -128,7 +125,7 @@ def retell(decider: Decider, text: ReadText) -> tuple[list[list[float]], list[Te
         context = vectors.get(current, unit) if left else vectors.get(named, 0 * unit)
         shifts.append(weights["shift.weight"] @ context)
         if left:
-            after = norm(text.states[min(t + 1, len(text.states) - 1)])
+            after = layer_norm(text.states[min(t + 1, len(text.states) - 1)])
             old = vectors.get(current, unit)
             kept = 1 / (1 + math.exp(-float(weights["gate.weight"] @ after @ old)))
             mixed = kept * old + (1 - kept) * (weights["take.weight"] @ after)

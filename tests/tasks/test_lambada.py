@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from plainly import score_continuation
 from tiny import lively_model
 from tokenizers import Tokenizer
 
@@ -65,21 +66,8 @@ def read_rows(texts: list[str]) -> list[dict]:
 
 
 def score_by_harness_rule(model, tokenizer, text, window) -> tuple[float, bool, bool]:
-    """Log-probability of the target, all greedy, truncated, as lm-evaluation-harness 0.4 has it."""
-    context, target = " ".join(text.split(" ")[:-1]), " " + text.split(" ")[-1]
-    spaces = len(context) - len(context.rstrip())
-    if spaces:
-        context, target = context[:-spaces], context[-spaces:] + target
-    whole = tokenizer.encode(context + target, add_special_tokens=False).ids
-    continuation = whole[len(tokenizer.encode(context, add_special_tokens=False).ids) :]
-    if not context:  # its prefix token
-        whole = [tokenizer.token_to_id(END), *whole]
-    inputs = whole[-(window + 1) :][:-1]
-    with torch.no_grad():
-        logs = model.module(torch.tensor([inputs])).logits[0].log_softmax(-1)[-len(continuation) :]
-    right = torch.tensor(continuation)
-    greedy = bool((logs.argmax(-1) == right).all())
-    return float(logs.gather(1, right[:, None]).sum()), greedy, len(whole) > window + 1
+    context, _, target = text.rpartition(" ")
+    return score_continuation(model, tokenizer, context, f" {target}", window)
 
 
 @pytest.mark.parametrize("window", [128, 60])

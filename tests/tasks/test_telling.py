@@ -78,7 +78,7 @@ def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.Monke
         for unit, row in zip(("1", "3"), own, strict=True):
             given, last = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
             window = run.entry.lm.window
-            expected = -score_continuation(model, tokenizer, given, last, window)
+            expected = -score_continuation(model, tokenizer, given, last, window)[0]
             assert found[told, unit] == pytest.approx(expected, rel=1e-4)
     entry = tiny_entry("gpt2")
     about = {"step": "told_passages", "model": entry.name, "seed": 1}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from plainly import normalise
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -40,7 +41,7 @@ def run_by_hand(
     """Output [B, T, W] and weights [B, H, T, T]; ``visible`` [B][T]: whom each token sees."""
     outputs, weights, size = torch.zeros_like(hidden), [], WIDTH // HEADS
     for b, t in product(range(BATCH), range(LENGTH)):
-        x = [row if layer.ln is None else normalize(layer.ln, row) for row in hidden[b]]
+        x = [row if layer.ln is None else normalise(row, layer.ln) for row in hidden[b]]
         query, heads = project(layer.q_attn, x[t]), []
         for h in range(HEADS):
             part = slice(h * size, (h + 1) * size)
@@ -68,11 +69,6 @@ def run_by_hand(
     for *place, weight in weights:
         found[tuple(place)] = weight.detach()
     return outputs, found
-
-
-def normalize(ln: torch.nn.LayerNorm, x: Tensor) -> Tensor:
-    centred = x - x.mean()
-    return centred / ((centred**2).mean() + ln.eps).sqrt() * ln.weight + ln.bias
 
 
 STARTS = torch.tensor([[0, 0, 0, 3, 3, 5, 5], [0, 0, 0, 0, 0, 0, 6]])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from plainly import normalise
 from tiny import lively_model, tiny_corpus, tiny_model
 from torch import Tensor
 
@@ -98,16 +99,12 @@ def plain_log_probability(
 ) -> Tensor:
     """log p of ``target`` after token ``t``, by the docstring of `models.pointer.pointer`."""
     pointer, size = model.pointer, CHANGES["pointer_width"]
-
-    def normal(state: Tensor) -> Tensor:
-        return (state - state.mean()) / (state.var(unbiased=False) + 1e-5).sqrt()
-
     begun = t // WINDOW * WINDOW
-    state = normal(hidden[t])
+    state = normalise(hidden[t])
     alone = pointer.rate * ((pointer.model.weight[0] * state).sum() + pointer.model.bias[0])
     total, copied = alone.exp(), torch.zeros_like(alone)
     for row in remember(tokens, labels, begun, CHANGES["pointer_forms"]).values():
-        query, key = pointer.query.weight @ state, pointer.key.weight @ normal(hidden[row.key])
+        query, key = pointer.query.weight @ state, pointer.key.weight @ normalise(hidden[row.key])
         for rank, form in enumerate(row.forms):
             score = pointer.rate**2 * (query * key).sum() / size**0.5
             score = score + pointer.rate * (
