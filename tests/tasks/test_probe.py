@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import torch
 from tiny import lively_model
-from tokenizers import Tokenizer
 from written import write_documents
 
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
@@ -37,37 +36,25 @@ from entity_transformers.tasks.probe import (
 
 GROUPS = {"nouns": ["NN"], "names": ["NNP"], "pronouns": ["PRP", "PRP$"]}
 WINDOW = 24
+DOCUMENTS = write_documents(14, longest=59, mentions=16, longest_mention=3)
+TOKENIZER = learn_tokenizer(DOCUMENTS, 400, "natural")
+ALIGNED = {"split": "dev", "policy": "outermost", "spacing": "natural"}
+CORPUS = give(align_split(DOCUMENTS, TOKENIZER, **ALIGNED), "gold")
+QUESTIONS = ask(DOCUMENTS, CORPUS, GROUPS, window=WINDOW)
 
 
-@pytest.fixture(scope="session")
-def documents() -> list[Document]:
-    return write_documents(14, longest=59, mentions=16, longest_mention=3)
+@pytest.fixture(scope="module")
+def gpt2() -> LanguageModel:
+    return lively_model("gpt2", TOKENIZER.get_vocab_size(), window=WINDOW)
 
 
-@pytest.fixture(scope="session")
-def tokenizer(documents: list[Document]) -> Tokenizer:
-    return learn_tokenizer(documents, 400, "natural")
+@pytest.fixture(scope="module")
+def gpt2e() -> LanguageModel:
+    return lively_model("gpt2e", TOKENIZER.get_vocab_size(), window=WINDOW)
 
 
-@pytest.fixture(scope="session")
-def corpus(documents: list[Document], tokenizer: Tokenizer) -> AlignedCorpus:
-    aligned = align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
-    return give(aligned, "gold")
-
-
-@pytest.fixture(scope="session")
-def gpt2(tokenizer: Tokenizer) -> LanguageModel:
-    return lively_model("gpt2", tokenizer.get_vocab_size(), window=24)
-
-
-@pytest.fixture(scope="session")
-def gpt2e(tokenizer: Tokenizer) -> LanguageModel:
-    return lively_model("gpt2e", tokenizer.get_vocab_size(), window=24)
-
-
-def align(*documents, learnt_from=()):
-    tokenizer = learn_tokenizer(learnt_from or documents, 300, "natural")
-    return align_split(documents, tokenizer, split="dev", policy="outermost", spacing="natural")
+def align(*documents: Document) -> AlignedCorpus:
+    return align_split(documents, learn_tokenizer(documents, 300, "natural"), **ALIGNED)
 
 
 def write(words: str, mentions: list[tuple[int, int, int]], tags: str | None = None) -> Document:
@@ -92,12 +79,12 @@ def test_without_tags_the_last_word_is_the_head():
     assert [(p.word, p.group) for p in places] == [(2, -1), (5, -1)]
 
 
-def find_plainly(documents, corpus, window):
+def find_plainly(window):
     """(document, asking mention, candidates, which are right) of every question, by loops."""
     found = []
-    for d in range(len(corpus)):
-        offset = int(corpus.offsets[d])
-        mine = [p for p in find_places(corpus, GROUPS) if p.document == d]
+    for d in range(len(CORPUS)):
+        offset = int(CORPUS.offsets[d])
+        mine = [p for p in find_places(CORPUS, GROUPS) if p.document == d]
         for mention in mine:
             own = (mention.start - offset) // window
             begin, end = offset + own * window, offset + (own + 1) * window
@@ -108,14 +95,14 @@ def find_plainly(documents, corpus, window):
 
 
 @pytest.mark.parametrize("window", [8, 24, 999])
-def test_questions_equal_loops_over_mentions(documents, corpus, window):
-    questions = ask(documents, corpus, GROUPS, window=window)
-    expected = find_plainly(documents, corpus, window)
+def test_questions_equal_loops_over_mentions(window):
+    questions = ask(DOCUMENTS, CORPUS, GROUPS, window=window)
+    expected = find_plainly(window)
     assert len(questions.table) == len(expected) > 5
-    places = list(find_places(corpus, GROUPS))
+    places = list(find_places(CORPUS, GROUPS))
     met = [(place.document, place.entity) for place in places]
     assert questions.later == sum(one in met[:i] for i, one in enumerate(met))
-    assert questions.names == corpus.names
+    assert questions.names == CORPUS.names
     assert questions.mentions == len(places)
     assert questions.table.document.tolist() == [mention.document for mention, *_ in expected]
     assert questions.table.group.tolist() == [mention.group for mention, *_ in expected]
@@ -124,7 +111,7 @@ def test_questions_equal_loops_over_mentions(documents, corpus, window):
     np.testing.assert_array_equal(questions.table.nearest, [right[-1] for *_, right in expected])
     same_head = []
     for mention, earlier, right in expected:
-        words = [documents[p.document].words[p.word].lower() for p in (*earlier, mention)]
+        words = [DOCUMENTS[p.document].words[p.word].lower() for p in (*earlier, mention)]
         alike = [i for i, word in enumerate(words[:-1]) if word == words[-1]]
         same_head.append(right[alike[-1] if alike else -1])
     np.testing.assert_array_equal(questions.table.same_head, same_head)
@@ -141,9 +128,9 @@ def test_nothing_to_ask_is_defined(mentions):
     assert (len(empty.table), len(empty.names), empty.mentions) == (0, 0, 0)
 
 
-def test_documents_of_another_corpus_are_refused(documents, corpus):
+def test_documents_of_another_corpus_are_refused():
     with pytest.raises(ValueError, match="align the corpus again"):
-        ask(documents[1:], corpus, GROUPS, window=16)
+        ask(DOCUMENTS[1:], CORPUS, GROUPS, window=16)
 
 
 def test_equal_scores_are_a_draw_and_later_mentions_do_not_matter():
@@ -191,7 +178,7 @@ def choose_plainly(matrix: np.ndarray, first: int, mentions) -> list[float]:
     return answers
 
 
-def score_plainly(model, documents, corpus, entities, other=None):
+def score_plainly(model, corpus, entities, other=None):
     """{attention: [L, H, Q]} in reading order; ``other`` gives another matrix for a window's."""
     places = list(find_places(corpus, GROUPS))
     found: dict[str, list[np.ndarray]] = {}
@@ -208,26 +195,25 @@ def score_plainly(model, documents, corpus, entities, other=None):
 @pytest.mark.parametrize(
     ("kind", "labels"), [("gpt2", "gold"), ("gpt2e", "gold"), ("gpt2e", "shuffled")]
 )
-def test_answers_equal_loops_over_the_models_own_matrices(request, documents, corpus, kind, labels):
+def test_answers_equal_loops_over_the_models_own_matrices(request, kind, labels):
     """A model reads the labels that are given, and is asked by the gold ones."""
-    model, corpus = request.getfixturevalue(kind), give(corpus, labels, seed=1)
+    model, corpus = request.getfixturevalue(kind), give(CORPUS, labels, seed=1)
     assert (corpus.given != corpus.gold).any() == (labels == "shuffled")
-    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+    questions = ask(DOCUMENTS, corpus, GROUPS, window=WINDOW)
     found = score_heads(model, corpus, questions, window=WINDOW, batch=3)
     more = {("self", "on"), ("entity", "on")} if kind == "gpt2e" else set()
     assert set(found) == {("self", "off"), *more}
     for given in {given for _, given in found}:
-        for attention, expected in score_plainly(model, documents, corpus, given == "on").items():
+        for attention, expected in score_plainly(model, corpus, given == "on").items():
             np.testing.assert_allclose(found[attention, given].credits, expected, atol=1e-6)
     assert all(scores.by_distance is None for scores in found.values())
 
 
-def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(documents, corpus, gpt2):
-    questions = ask(documents, corpus, GROUPS, window=WINDOW)
-    profile = score_heads(gpt2, corpus, questions, window=WINDOW, batch=2)["self", "off"].profile
+def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(gpt2):
+    profile = score_heads(gpt2, CORPUS, QUESTIONS, window=WINDOW, batch=2)["self", "off"].profile
     seen: dict[int, list[np.ndarray]] = {}
-    for _, first, matrices in read_plainly(gpt2, corpus, False):
-        for query in questions.windows[first].queries if first in questions.windows else ():
+    for _, first, matrices in read_plainly(gpt2, CORPUS, False):
+        for query in QUESTIONS.windows[first].queries if first in QUESTIONS.windows else ():
             for key in range(query + 1):
                 seen.setdefault(int(query - key), []).append(matrices["self"][:, :, query, key])
     none = np.zeros((1, 2, 2))
@@ -235,17 +221,16 @@ def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(docum
     np.testing.assert_allclose(profile, expected, atol=1e-6)
 
 
-def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(documents, corpus, gpt2):
-    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(gpt2):
     profile = np.random.default_rng(0).random((2, 2, WINDOW))
     given = {"window": WINDOW, "batch": 4, "profiles": {("self", "off"): profile}}
-    found = score_heads(gpt2, corpus, questions, **given)
+    found = score_heads(gpt2, CORPUS, QUESTIONS, **given)
 
     def spread(size: int) -> np.ndarray:
         apart = np.subtract.outer(np.arange(size), np.arange(size))
         return profile[:, :, np.maximum(apart, 0)]
 
-    expected = score_plainly(gpt2, documents, corpus, False, {"self": spread})["self"]
+    expected = score_plainly(gpt2, CORPUS, False, {"self": spread})["self"]
     np.testing.assert_array_equal(found["self", "off"].by_distance, expected.astype(np.float32))
 
 
@@ -254,34 +239,32 @@ def shape_of(layers: int, heads: int) -> SimpleNamespace:
     return SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, heads=heads)
 
 
-def test_equal_weights_are_spread_evenly(documents, corpus):
+def test_equal_weights_are_spread_evenly():
     """Where entity attention sees no label: over mentions, by how many tokens they have."""
-    questions = ask(documents, corpus, GROUPS, window=WINDOW)
-    even, scores = (HeadScores(shape_of(1, 2), questions, window=WINDOW) for _ in range(2))
-    for first in questions.windows:
+    even, scores = (HeadScores(shape_of(1, 2), QUESTIONS, window=WINDOW) for _ in range(2))
+    for first in QUESTIONS.windows:
         scores.see(0, None, np.array([first]))
         even.see(0, torch.full((1, 2, WINDOW, WINDOW), 0.1), np.array([first]))
     np.testing.assert_array_equal(scores.credits, even.credits)
 
 
-def test_a_split_without_questions_has_empty_answers(documents, corpus, gpt2e):
-    none, zeros = np.full_like(corpus.mentions, -1), np.zeros_like(corpus.gold)
-    nothing = give(replace(corpus, mentions=none, gold=zeros), "gold")
-    questions = ask(documents, nothing, GROUPS, window=WINDOW)
+def test_a_split_without_questions_has_empty_answers(gpt2e):
+    none, zeros = np.full_like(CORPUS.mentions, -1), np.zeros_like(CORPUS.gold)
+    nothing = give(replace(CORPUS, mentions=none, gold=zeros), "gold")
+    questions = ask(DOCUMENTS, nothing, GROUPS, window=WINDOW)
     found = score_heads(gpt2e, nothing, questions, window=WINDOW, batch=3)
     assert {scores.credits.shape for scores in found.values()} == {(2, 2, 0)}
     assert not any(scores.profile.any() for scores in found.values())
 
 
-def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(documents, corpus, gpt2):
-    questions = ask(documents, corpus, GROUPS, window=WINDOW)
+def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(gpt2):
     hooks = [len(block.attn._forward_hooks) for block in gpt2.module.transformer.h]
     broken = deepcopy(gpt2)
     broken.module.transformer.h[1].attn.c_attn.weight.data.fill_(float("nan"))
     refused = pytest.raises(ValueError, match="layer 2 is not finite")
     for model, end in ((gpt2, nullcontext()), (broken, refused)):
         with end:
-            score_heads(model, corpus, questions, window=WINDOW, batch=3)
+            score_heads(model, CORPUS, QUESTIONS, window=WINDOW, batch=3)
         assert [len(block.attn._forward_hooks) for block in model.module.transformer.h] == hooks
 
 
