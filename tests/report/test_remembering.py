@@ -12,23 +12,9 @@ import pytest
 from made import make_entries, make_results
 from scipy import stats
 
+from entity_transformers.report import remembering
 from entity_transformers.report.frame import Frame, Units
 from entity_transformers.report.page import summarise_models
-from entity_transformers.report.remembering import (
-    GAINS,
-    PRICES,
-    adjust,
-    draw_contrasts,
-    draw_gains,
-    draw_prices,
-    list_gains,
-    make_contrasts,
-    make_losses,
-    read_nats,
-    say_remembering,
-    subtract,
-    tell_kept,
-)
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 
@@ -89,9 +75,9 @@ def results() -> Results:
 
 
 def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Results) -> None:
-    nats = read_nats(results, "kept_cache")
+    nats = remembering.read_nats(results, "kept_cache")
     sides = ("original", 256, "names", 256), ("original", 256, "nothing", 0)
-    gap = subtract(nats, *sides)
+    gap = remembering.subtract(nats, *sides)
     assert gap is not None
     assert gap.interval is not None
     values = [
@@ -107,21 +93,21 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
     )
     assert gap.p == pytest.approx(1e-4)
     assert gap.value == pytest.approx(-0.12, abs=0.002)
-    some = subtract(nats, *sides, without=("b0",))  # the last ten of them
+    some = remembering.subtract(nats, *sides, without=("b0",))  # the last ten of them
     assert some is not None
     assert some.units == BOOKS - 10
     assert some.value == pytest.approx(np.mean((values[0] - values[1])[:-10]))
 
 
 def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
-    table = make_contrasts("kept_cache").build(results)
+    table = remembering.make_contrasts("kept_cache").build(results)
     assert {str(row[7]) for row in table.rows} == {"–"}  # no novel of which scores were seen
     verdicts = {(row[0], str(row[2]), row[5]): row[-1] for row in table.rows}
     assert verdicts["P1", "256", "recent"] == "supported"
     assert verdicts["P2", "256", "random spans"] == "not supported"  # by 0.005 alone
     assert verdicts["P2", "256", "rare"] == "supported"
     assert verdicts["P1", "2,048", "recent"] == "reported"
-    figure = draw_contrasts(results)
+    figure = remembering.draw_contrasts(results)
     assert figure is not None
     assert [axes.get_title() for axes in figure.axes] == [
         "In a cache, window 256", "In a cache, window 512", "In a cache, window 2,048",
@@ -129,7 +115,7 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     drawn = [one.get_text() for one in figure.axes[0].get_yticklabels()]
     assert drawn[0] == "P1: minus recent"
     assert [*map(len, (drawn, table.rows))] == [3, 11]
-    text = make_contrasts("text_memory").build(make("text_memory"))
+    text = remembering.make_contrasts("text_memory").build(make("text_memory"))
     found = {row[5]: row[-1] for row in text.rows if str(row[2]) == "256" and row[0] == "P3"}
     assert found == {
         "half entities (gold, shuffled)": "equivalent",
@@ -144,7 +130,8 @@ def test_names_are_judged_against_peers_that_choose_by_attention() -> None:
         ("lately attended", "none"): -0.098,
     }
     found = make("kept_keys", effects=EFFECTS | effects)
-    rows = [row for row in make_contrasts("kept_keys").build(found).rows if row[0] == "P8"]
+    table = remembering.make_contrasts("kept_keys").build(found)
+    rows = [row for row in table.rows if row[0] == "P8"]
     assert [(row[4], row[5], row[-1]) for row in rows] == [
         ("half names", "heavy hitters", "supported"),
         ("half names", "lately attended", "not supported"),  # by 0.002 alone
@@ -157,7 +144,7 @@ def test_names_are_judged_against_peers_that_choose_by_attention() -> None:
 
 def test_a_difference_of_which_less_than_half_is_left_was_memorised() -> None:
     results = make("kept_cache", renamed=True)
-    table = make_contrasts("kept_cache").build(results)
+    table = remembering.make_contrasts("kept_cache").build(results)
     verdicts = {
         row[5]: row[-1]
         for row in table.rows
@@ -171,7 +158,7 @@ def test_a_difference_of_which_less_than_half_is_left_was_memorised() -> None:
 
 
 def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Results) -> None:
-    best, *said = say_remembering(results, "kept_cache")
+    best, *said = remembering.say_remembering(results, "kept_cache")
     assert "names with 256 tokens (−0.1" in best
     assert [line.split()[0] for line in said] == ["P1", "P2", "P2"]
     assert [line.rsplit(", ", 1)[1] for line in said] == [
@@ -181,12 +168,12 @@ def test_the_headline_has_the_decided_contrasts_with_their_verdicts(results: Res
     ]
     data = results.frame.data.assign(split="test2").astype({"split": "category"})
     other = replace(results, frame=Frame(data), second_test="litbank")
-    assert all(" on litbank" in line for line in say_remembering(other, "kept_cache"))
+    assert all(" on litbank" in line for line in remembering.say_remembering(other, "kept_cache"))
     assert " on litbank" not in "".join((best, *said))
 
 
 def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
-    table = PRICES.build(results)
+    table = remembering.PRICES.build(results)
     [row] = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "names"]
     # 3.48 lies a fifth of the way from 3.5 at 512 to 3.4 at 2,048, by the logarithm
     assert isinstance(row["As a window of"], Number)
@@ -196,18 +183,18 @@ def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
     more = 23_040 * (row["As a window of"].value - 256)
     assert isinstance(row["Times as many"], Number)
     assert row["Times as many"].value == pytest.approx(more / (256 * 1024), rel=1e-6)
-    assert draw_prices(results) is not None
+    assert remembering.draw_prices(results) is not None
 
 
 def test_the_kinds_of_tokens_share_the_gain_by_their_number(results: Results) -> None:
-    other, first, later = list_gains(results)["names", 256].values()
+    other, first, later = remembering.list_gains(results)["names", 256].values()
     assert other.value == pytest.approx(-0.12 * 0.7, abs=0.002)
     assert (first.value, first.interval) == (0, (0, 0))
     assert later.value == pytest.approx(-0.12 * (0.3 * (BOOKS - 1) + 0.1) / BOOKS, abs=0.003)
-    table = GAINS.build(results)
+    table = remembering.GAINS.build(results)
     assert [str(row[0]) for row in table.rows[:2]] == ["a window of 512", "a window of 2,048"]
     assert len(table.rows) == 2 + len(EFFECTS) - 1
-    assert draw_gains(results) is not None
+    assert remembering.draw_gains(results) is not None
 
 
 def test_a_gain_is_divided_by_the_tokens_of_its_own_book(results: Results) -> None:
@@ -223,19 +210,20 @@ def test_a_gain_is_divided_by_the_tokens_of_its_own_book(results: Results) -> No
             for window in ("256", "2048")
         )
         gains.append((long - short) / tokens)
-    *_, later = list_gains(replace(results, units=Units(data)))["a window of 2,048", 0].values()
+    found = remembering.list_gains(replace(results, units=Units(data)))
+    *_, later = found["a window of 2,048", 0].values()
     assert later.value == pytest.approx(np.mean(gains), rel=1e-9)
 
 
 def test_two_resolvers_names_are_told_apart() -> None:
     kept = [("mentions", NAMES), ("mentions", "resolver:other"), ("recent", "none")]
     rows = [{"model": "gpt2", "policy": p, "labels": x, "window": 8, "budget": 4} for p, x in kept]
-    told = tell_kept(pd.DataFrame(rows).assign(text="original"))
+    told = remembering.tell_kept(pd.DataFrame(rows).assign(text="original"))
     assert [*told["name"]] == [f"names, {NAMES}", "names, resolver:other", "recent"]
 
 
 def test_losses_have_a_row_for_each_window_and_policy(results: Results) -> None:
-    table = make_losses("kept_cache").build(results)
+    table = remembering.make_losses("kept_cache").build(results)
     assert len(table.rows) == len(WINDOWS) * len(EFFECTS)
     assert len({len(row) for row in table.rows} | {len(table.columns)}) == 1
 
@@ -244,7 +232,7 @@ def test_p_values_are_adjusted_by_holm() -> None:
     values = [0.01, 0.04, 0.03, 0.005]
     order = np.argsort(values)
     expected = np.maximum.accumulate(np.minimum(1, np.sort(values) * np.arange(4, 0, -1)))
-    assert adjust(values) == pytest.approx(expected[np.argsort(order)].tolist())
+    assert remembering.adjust(values) == pytest.approx(expected[np.argsort(order)].tolist())
 
 
 def test_metrics_have_the_windows_alone_and_the_best_beside_the_shortest() -> None:

@@ -16,16 +16,6 @@ from entity_transformers.corpus.document import Document, Mention
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import resolvers as scoring
-from resolvers import (
-    Chain,
-    Score,
-    Scores,
-    align_chains,
-    count_links,
-    count_shares,
-    make_chains,
-    score_resolver,
-)
 
 
 def mentions(*chains: str) -> list[Mention]:
@@ -37,7 +27,7 @@ def mentions(*chains: str) -> list[Mention]:
     ]
 
 
-def rates(score: Score) -> tuple[float, float]:
+def rates(score: scoring.Score) -> tuple[float, float]:
     return score.recall, score.precision
 
 
@@ -79,8 +69,8 @@ def test_worked_examples(example: str) -> None:
     assert rates(scores.ceaf_e) == pytest.approx(ceaf_e)
 
 
-def score_chains(pairs: Iterable[tuple[Iterable[Mention], Iterable[Mention]]]) -> Scores:
-    scores = Scores()
+def score_chains(pairs: Iterable[tuple[Iterable[Mention], Iterable[Mention]]]) -> scoring.Scores:
+    scores = scoring.Scores()
     for gold, found in pairs:
         scores.add(gold, found)
     return scores
@@ -129,7 +119,7 @@ def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:
     return chains.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
 
 
-def brute_force(key: Sequence[Chain], response: Sequence[Chain]) -> list[float]:
+def brute_force(key: Sequence[scoring.Chain], response: Sequence[scoring.Chain]) -> list[float]:
     """Numerators and denominators of recall from the definitions; CEAF-e by all alignments."""
     links = 0
     for chain in key:
@@ -152,9 +142,9 @@ def brute_force(key: Sequence[Chain], response: Sequence[Chain]) -> list[float]:
 
 @given(partitions("k"), partitions("r"))
 def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
-    key, response = make_chains(gold), make_chains(found)
-    links, shares = count_links(key, response), count_shares(key, response)
-    best = align_chains(key, response)
+    key, response = scoring.make_chains(gold), scoring.make_chains(found)
+    links, shares = scoring.count_links(key, response), scoring.count_shares(key, response)
+    best = scoring.align_chains(key, response)
     assert [*links[:2], *shares[:2], best] == pytest.approx(brute_force(key, response))
     assert [*links[2:], *shares[2:], best] == pytest.approx(brute_force(response, key))
 
@@ -179,7 +169,7 @@ def test_shared_mentions_are_scored_apart() -> None:
     joined = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(4, 5, 5), Mention(5, 6, 5)])
     precision = (4 / 3 + 1 / 3) / 3
     expected = 100 * 2 * precision / (1 + precision)
-    assert score_resolver([DOCUMENT], joined, True)[6] == pytest.approx(expected)
+    assert scoring.score_resolver([DOCUMENT], joined, True)[6] == pytest.approx(expected)
 
 
 def test_the_documented_figures_are_those_of_today(shared_data, capsys, monkeypatch):
