@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conll_files import conll, split_lines, write
+from conll_files import SENTENCE, conll, split_lines, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -195,11 +195,7 @@ def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, k
     """The same below the door, byte by byte, for packed files too."""
     source = tmp_path / f"source{kind}"
     if kind == ".parquet" and not source.exists():
-        sentence = {
-            "part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0],
-            "coref_spans": [[0, 0, 1]],
-        }  # fmt: skip
-        table = pyarrow.Table.from_pylist([{"document_id": "nw/a", "sentences": [sentence] * 3}])
+        table = pyarrow.Table.from_pylist([{"document_id": "nw/a", "sentences": [SENTENCE] * 3}])
         pyarrow.parquet.write_table(table, source)
     elif not source.exists():
         write(source, '{"name": "a", "words": ["b"]}\n' if kind == ".jsonl" else conll("nw/a"))

@@ -31,8 +31,6 @@ WORDS = [
     ("1", "The", "DT", "Entity=(4-object-new-nnnnn-cf1-2-sgl", "(3"),
     ("2", "dog", "NN", "Entity=4)", "3)"),
 ]  # fmt: skip
-
-
 DEP, CHAINS = "dep", "coref/ontogum/conllu"
 HEADS = {DEP: "GRP-etype-infstat-salience-centering-minspan-link-identity", CHAINS: "GRP"}
 

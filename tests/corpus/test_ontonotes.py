@@ -113,17 +113,8 @@ def test_a_tabbed_row_keeps_its_empty_last_field() -> None:
     assert (document.tags, document.named_entities) == (None, None)
 
 
-def row(
-    word: str,
-    chain: str,
-    *,
-    tag: str = "NN",
-    entity: str = "*",
-    name: str = "x/y",
-    part: int = 0,
-    number: int | str = 0,
-) -> str:
-    return f"{name}  {part}  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
+def row(word: str, chain: str, tag: str = "NN", entity: str = "*", name: str = "x/y") -> str:
+    return f"{name}  0  0  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
 
 
 def wrap(rows: list[str], *, name: str = "x/y", part: int = 0) -> str:
@@ -146,7 +137,7 @@ BAD = {
     "columns": (wrap(["x/y  0  0  word  NN  *\n"]), LINE_2 + r"6: a row of 6 columns"),
     "columns in a sentence": (wrap([row("a", "-"), row("b", "(A0*) -")]), r"line 3, column 13"),
     "two documents in one": (wrap([row("a", "-"), row("b", "-", name="z")]), r"line 3, column 1:"),
-    "word number": (wrap([row("a", "-", number="one")]), LINE_2 + r"3: word number 'one'"),
+    "word number": (wrap(["x/y 0 a b NN * - - - - * -\n"]), LINE_2 + r"3: word number 'a'"),
     "skeleton": (wrap([row("[WORD]", "-")]), LINE_2 + r"4: .*\[WORD\].*run skeleton2conll"),
     "space in a word": (wrap([row("a\u00a0b", "-")]), LINE_2 + r"4: the word is 'a\\xa0b'"),
     "cut in a row": (wrap([row("a", "-"), row("b", "-")])[:-34], r"line 3: .* has no #end"),
@@ -173,8 +164,6 @@ def test_bad_input_is_named_with_its_place_or_left_out(name: str) -> None:
 
 MARKED = re.compile(r"[-/\[].+")
 WORDS = WORD.filter(lambda word: not MARKED.match(word))
-
-
 TAGS = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
 LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
 

@@ -1,7 +1,6 @@
 """What is evaluated is not trained on: passages are found by their text and cut out of it."""
 
 import gzip
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.overlap import Overlap, leave_out
 from entity_transformers.corpus.readers import text as text_reader
 from entity_transformers.corpus.splitting import split_text
-
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litbank"
 
 
 def number_words(first: int, last: int) -> str:
@@ -121,18 +118,13 @@ def test_only_training_is_cut() -> None:
     assert [len(piece.words) for piece in made] == [60, 120]
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the novels are not here")
-def test_the_opening_of_a_novel_of_litbank(tmp_path: Path) -> None:
+def test_the_opening_of_a_novel_of_litbank(unpack_novels, shared_data: Path) -> None:
     name = "1023_bleak_house"
-    with tarfile.open(SHARED / "original.tar.bz2") as archive:
-        info = next(info for info in archive if info.name == f"original/{name}.txt")
-        (tmp_path / "original").mkdir()
-        (tmp_path / info.name).write_bytes(archive.extractfile(info).read())
-    annotated = SHARED / "coref" / "conll" / f"{name}_brat.conll.gz"
+    annotated = shared_data / f"litbank/coref/conll/{name}_brat.conll.gz"
     with gzip.open(annotated, "rt", encoding="utf-8") as rows:
         [opening] = conll2012.read_rows(rows, name)
     overlap = Overlap({"litbank": [opening]})
-    chapters = text_reader.read(tmp_path, Ledger())
+    chapters = text_reader.read(unpack_novels(name), Ledger())
     first = overlap.remove(next(chapters))
     assert len(first) == 1
     assert 2000 < overlap.cut["litbank"]["words"] < 2400

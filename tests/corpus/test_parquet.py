@@ -7,17 +7,12 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conll_files import conll
+from conll_files import SENTENCE, conll
 from refused import refused
 
 from entity_transformers.corpus import conll2012, parquet
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import detect_format, read_corpus
-
-SENTENCE: dict[str, Any] = {
-    "part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0],
-    "coref_spans": [[0, 0, 1]],
-}  # fmt: skip
 
 
 def sentences(document: Document, tags: list[str], labels: list[str]) -> list[dict[str, Any]]:

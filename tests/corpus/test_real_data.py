@@ -51,9 +51,7 @@ def test_gpt2_s_encoder_has_its_known_size(tmp_path: Path) -> None:
     assert tokenizer.token_to_id(END) == 50_256
 
 
-def test_another_data_set_is_the_second_test(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_data_set_is_the_second_test(root: Path, tmp_path: Path) -> None:
     """All of its documents, with their chains; those of the corpus stay as they are."""
     params = load(root / "studies" / "sample.yaml")
     sections = params.corpus.model_copy(update={"sample_words": 3000, "second_test": "litbank"})

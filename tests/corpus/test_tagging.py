@@ -33,8 +33,8 @@ def make_corpus() -> list[Document]:
             make_document(" ".join(turned), " ".join(["PRP VBD NNP ."] * len(turned)))]  # fmt: skip
 
 
-def learn(lower_case: bool = True) -> Tagger:
-    tagger = learn_tagger(make_corpus(), lower_case)
+def learn() -> Tagger:
+    tagger = learn_tagger(make_corpus(), lower_case=True)
     assert tagger is not None
     return tagger
 

@@ -25,7 +25,6 @@ LONG = (
     "striking at once, as they had done for years, so that nobody looked up from the\n"
     'work at hand. "What does it mean?" said Ada.\n\n'
 ) * 6
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "litbank"
 
 
 def read(path: Path, policy: Policy = "strict") -> tuple[list[Document], dict[str, Any]]:
@@ -311,20 +310,9 @@ def test_a_book_is_its_chapters(tmp_path: Path) -> None:
     assert "".join(spaced_words(book, "natural")) == text
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the novels are not here")
-def test_a_novel_of_litbank(tmp_path: Path) -> None:
-    (tmp_path / "original").mkdir()
-    with tarfile.open(SHARED / "original.tar.bz2") as archive:
-        names = (
-            "original/11_alices_adventures_in_wonderland.txt",
-            "original/1064_the_masque_of_the_red_death.txt",
-        )
-        for info in archive:  # read to the last one that is wanted only
-            if info.name in names:
-                (tmp_path / info.name).write_bytes(archive.extractfile(info).read())
-            if info.name == names[0]:
-                break
-    documents, _ = read(tmp_path)
+def test_a_novel_of_litbank(unpack_novels) -> None:
+    names = "11_alices_adventures_in_wonderland", "1064_the_masque_of_the_red_death"
+    documents, _ = read(unpack_novels(*names))
     alice = [document for document in documents if document.name.startswith("11_")]
     assert len(alice) == 12
     assert alice[1].words[:7] == ("CHAPTER", "II", ".", "The", "Pool", "of", "Tears")

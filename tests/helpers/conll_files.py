@@ -3,7 +3,13 @@
 import gzip
 import re
 from pathlib import Path
+from typing import Any
 
+SENTENCE: dict[str, Any] = {
+    "part_id": 0, "words": ["a", "b"], "pos_tags": [25, 25], "named_entities": [0, 0],
+    "coref_spans": [[0, 0, 1]],
+}  # fmt: skip
+"""One in the form of the hub's parquet files."""
 ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
 
 
