@@ -47,14 +47,14 @@ def make_results(
     return Results("A study", entries, frame=Frame(make(rows)), units=found, **{**known, **more})
 
 
-def list_units(loss: Mapping[str, float], seeds: tuple[int, ...], documents: int) -> Iterator[Row]:
-    """Nats of every document: their difficulty is shared by all models, so that pairing matters."""
+def list_units(loss: Mapping[str, float], seeds: tuple[int, ...]) -> Iterator[Row]:
+    """Nats of 40 documents: their difficulty is shared by all models, so that pairing matters."""
     shared = np.random.default_rng(0)
-    tokens = shared.integers(200, 900, documents)
-    base = 0.3 * shared.standard_normal(documents)
+    tokens = shared.integers(200, 900, 40)
+    base = 0.3 * shared.standard_normal(40)
     for model, mean in loss.items():
         for seed in seeds:
-            noise = 0.004 * np.random.default_rng([seed, len(model)]).standard_normal(documents)
+            noise = 0.004 * np.random.default_rng([seed, len(model)]).standard_normal(40)
             for given, gap in (("on", 0.0), ("off", 0.003), ("shuffled", 0.002)):
                 gap *= model not in ("gpt2", "gpt2-matched")
                 if given != "off" and model in ("gpt2", "gpt2-matched"):
@@ -107,13 +107,12 @@ def list_rows(units: list[Row]) -> Iterator[Row]:
 def make_study(
     models: tuple[str, ...] = tuple(LOSS),
     seeds: tuple[int, ...] = (1, 2),
-    documents: int = 40,
     loss: Mapping[str, float] | None = None,
     **more: Any,
 ) -> Results:
     """A study of these models; ``loss`` changes what they score."""
     chosen = {model: {**LOSS, **(loss or {})}[model] for model in models}
-    units = list(list_units(chosen, seeds, documents))
+    units = list(list_units(chosen, seeds))
     known = make_entries()
     curves = pd.DataFrame(
         {"curve": "lm", "model": model, "seed": seed, "step": step,

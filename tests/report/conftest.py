@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 from made import make_entries, make_study
 
@@ -10,11 +8,6 @@ from entity_transformers.report.results import Results
 @pytest.fixture(scope="session")
 def entries() -> dict[str, ModelEntry]:
     return make_entries()
-
-
-@pytest.fixture(scope="session")
-def study() -> Callable[..., Results]:
-    return make_study
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,10 @@
 """Verdicts: what each study of made-up losses allows to say."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from made import make_entries, make_results
+from made import make_entries, make_results, make_study
 from tiny import tiny_entry
 
 from entity_transformers.report.claims import build_claims, judge_entities
@@ -14,7 +13,6 @@ from entity_transformers.report.page import build_sections, write_headline
 from entity_transformers.report.perplexity import CONTROLS
 from entity_transformers.report.results import Results
 
-Study = Callable[..., Results]
 NEEDED = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
 
 
@@ -26,28 +24,24 @@ def test_entities_help_when_every_control_is_beaten(small: Results) -> None:
 
 @pytest.mark.parametrize("control", NEEDED)
 @pytest.mark.parametrize(("loss", "status"), [(5.6705, OPEN), (5.5, FAILS)])
-def test_one_unbeaten_control_is_enough(study, control, loss, status):
-    found, text = judge_entities(study(loss={control: loss}, seeds=(1, 2, 3)))
+def test_one_unbeaten_control_is_enough(control, loss, status):
+    found, text = judge_entities(make_study(loss={control: loss}, seeds=(1, 2, 3)))
     assert found == status
     assert "does not beat GPT2" in text
 
 
 @pytest.mark.parametrize("missing", NEEDED)
-def test_a_control_that_was_not_run_leaves_it_unmeasured(study: Study, missing: str) -> None:
+def test_a_control_that_was_not_run_leaves_it_unmeasured(missing: str) -> None:
     models = tuple(name for name in ("gpt2", "gpt2e", *NEEDED) if name != missing)
-    status, text = judge_entities(study(models))
+    status, text = judge_entities(make_study(models))
     assert status == ABSENT
     assert "were not run" in text
 
 
-def test_without_units_nothing_is_said(study: Study) -> None:
-    assert judge_entities(study(("gpt2",)))[0] == ABSENT
-
-
-def test_a_memory_that_changes_nothing_is_inert(study, monkeypatch):
+def test_a_memory_that_changes_nothing_is_inert(monkeypatch):
     for module in ("claims", "perplexity"):  # the made-up memory changes 0.003
         monkeypatch.setattr(f"entity_transformers.report.{module}.INERT", 0.01)
-    results = study()
+    results = make_study()
     status, text = judge_entities(results)
     assert status == UNUSED
     assert text.startswith("The memory was not used: entities on, off and")
@@ -72,8 +66,9 @@ def test_every_claim_whose_step_ran_is_judged(small: Results) -> None:
     ]  # fmt: skip
 
 
-def test_a_study_without_a_tested_model_has_no_claims(study: Study) -> None:
-    results = study(("gpt2",))
+def test_a_study_without_a_tested_model_has_no_claims() -> None:
+    results = make_study(("gpt2",))
+    assert judge_entities(results)[0] == ABSENT
     assert build_claims(results).rows == ()
     assert "claims" not in {name for one in build_sections(results) for name in one.tables}
     assert write_headline(results)[0].startswith("Perplexity per token on test: ")

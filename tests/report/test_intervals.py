@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import make_results
+from made import make_results, make_study
 from scipy import stats
 from tiny import tiny_entry
 
@@ -15,9 +15,9 @@ from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import Pair, Variance
 
 
-def make_pair(units: int, seed: int = 1) -> tuple[np.ndarray, ...]:
+def make_pair(units: int) -> tuple[np.ndarray, ...]:
     """Nats of two models on documents, and their tokens."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(1)
     tokens = generator.integers(20, 900, units).astype(float)
     base = tokens * generator.normal(4, 0.5, units)
     return base - tokens * generator.normal(0.05, 0.2, units), tokens, base, tokens
@@ -134,8 +134,8 @@ def test_units_without_a_token_do_not_count_and_broken_ones_are_refused() -> Non
         estimate_gap((bad, four, four, four))
 
 
-def test_a_comparison_pairs_units_and_seeds(study, entries):
-    results = study()
+def test_a_comparison_pairs_units_and_seeds(entries):
+    results = make_study()
     side = (entries["gpt2e"], intervals.loss("test", "on"))
     other = (entries["gpt2"], intervals.loss("test", "off"))
     found = intervals.compare(results, side, other)
@@ -149,7 +149,7 @@ def test_a_comparison_pairs_units_and_seeds(study, entries):
     expected = stats.ttest_1samp(gaps, 0)
     np.testing.assert_allclose(over_seeds.interval, expected.confidence_interval())
     assert over_seeds.p == pytest.approx(expected.pvalue)
-    alone = intervals.compare_seeds(study(seeds=(1,)), side, other)
+    alone = intervals.compare_seeds(make_study(seeds=(1,)), side, other)
     assert alone.interval is None
     assert intervals.compare(results, side, (None, other[1])) is None
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import make_results
+from made import make_results, make_study
 from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
@@ -124,13 +124,13 @@ def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> 
     assert ours["Against the baseline"].interval == pytest.approx((-1, -1))
 
 
-def test_further_models_meet_the_baseline_and_what_was_trained_like_them(study, entries):
+def test_further_models_meet_the_baseline_and_what_was_trained_like_them(entries):
     """Two further models, one with twice the rate of gpt2e's kind, and gpt2e-unlabelled like it."""
     twice = entries["gpt2e"].lm.model_copy(update={"learning_rate": 0.5})
     own = {"gpt2-matched": entries["gpt2-matched"].lm}
     own |= {"gpt2e-unlabelled": twice, "gpt2e-shuffled": twice}
     changed = {name: replace(entries[name], role="other", lm=lm) for name, lm in own.items()}
-    made = study()
+    made = make_study()
     results = replace(made, entries=tuple(changed.get(one.name, one) for one in made.entries))
     table = list_rows(perplexity.OTHERS.build(results))
     rows = {(row["Model"], row["Minus"]): row for row in table}

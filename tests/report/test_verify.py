@@ -127,9 +127,7 @@ def edit(results: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("how", SEALED)
-def test_damage_that_the_digests_fit_is_a_line_with_the_file_s_name(
-    how: str, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_that_the_digests_fit_is_a_line_with_the_file_s_name(how, results, monkeypatch):
     damage, expected = SEALED[how]
     monkeypatch.setattr(frame, "MOST_ROWS", 1_000 if how == "many rows" else frame.MOST_ROWS)
     damage(results)
@@ -149,9 +147,7 @@ def test_each_damage_is_a_line_with_the_file_s_name(how: str, results: Path) -> 
     assert "".join(found).isprintable()
 
 
-def test_no_report_states_values_that_were_not_used(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_report_states_values_that_were_not_used(results: Path, monkeypatch) -> None:
     note_values(results, **{"corpus.unit": "verse"})
     before = (results / "README.md").read_bytes()
     with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: change it back"):
@@ -190,9 +186,7 @@ def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
     assert (results / "README.md").read_bytes() == before
 
 
-def test_a_missing_table_of_numbers_is_named(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_table_of_numbers_is_named(results: Path, monkeypatch) -> None:
     (results / "measures.csv").unlink()
     monkeypatch.chdir(move_into_place(results))
     with pytest.raises(ValueError, match=r"results/books/measures\.csv is missing"):
