@@ -1,8 +1,8 @@
 """The documents: links, commands, files and diffs are there, notebooks print what they show."""
 
-import importlib.util
 import json
 import re
+import runpy
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -188,27 +188,20 @@ def test_every_study_has_a_line_that_says_what_it_is_for() -> None:
     assert {*listed} == {"paper", *(file.stem for file in ROOT.glob("studies/*.yaml"))}
 
 
-@pytest.fixture(scope="module")
-def notebooks() -> Any:
-    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "workflow/notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+execute = runpy.run_path(str(ROOT / "workflow/notebooks.py"))["execute"]
 
 
-def test_a_block_s_output_stands_below_it(notebooks: Any) -> None:
+def test_a_block_s_output_stands_below_it() -> None:
     page = "A.\n\n```python\na = 2\n```\n\nB.\n\n```python\nprint(a, '\\n', a * 3)\n```\n\n{}C.\n"
-    found = notebooks.execute(page.format(""))
+    found = execute(page.format(""))
     assert found == page.format("```text\n2\n 6\n```\n\n")
-    assert notebooks.execute(found) == found  # and is not appended
+    assert execute(found) == found  # and is not appended
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
-def test_a_notebook_prints_what_it_shows(notebooks: Any, page: Path) -> None:
+def test_a_notebook_prints_what_it_shows(page: Path) -> None:
     unpacked = ROOT / FOLDER / PACKAGES[SMOLLM2.removeprefix("pip:")].sha256[:16]
     if SMOLLM2 in page.read_text() and not unpacked.is_dir():
         pytest.skip(f"needs weights that take minutes to fetch and unpack: {SMOLLM2}")
-    assert notebooks.execute(page.read_text()) == page.read_text()
+    assert execute(page.read_text()) == page.read_text()
