@@ -13,7 +13,7 @@ import pytest
 import torch
 from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
-from trainings import gradients, make_training, weights
+from trainings import gradients, make_training, train_each, weights
 
 from entity_transformers import runtime
 from entity_transformers.corpus.labels import give
@@ -126,12 +126,8 @@ def test_a_training_ends_where_it_ends_on_the_cpu(kind: str, tmp_path: Path) -> 
 )
 @pytest.mark.parametrize("kind", NEURAL)
 def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
-    how: dict[str, Any] = {"kind": kind, "dropout": 0.0}
-    one = make_training(tmp_path / "a", device=DEVICE, **how)
-    half = make_training(tmp_path / "b", device=DEVICE, precision="bfloat16", **how)
-    for training in (one, half):
-        for _ in range(5):
-            training.train_step()
+    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "device": DEVICE}
+    one, half = train_each(tmp_path, 5, {}, {"precision": "bfloat16"}, **how)
     assert half.progress.take_train_loss() == pytest.approx(
         one.progress.take_train_loss(), rel=0.02
     )
@@ -141,14 +137,8 @@ def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
 def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
-    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6}
-    eager, compiled = (
-        make_training(tmp_path / "a", device=DEVICE, **how),
-        make_training(tmp_path / "b", device=DEVICE, compile=mode, **how),
-    )
-    for training in (eager, compiled):
-        for _ in range(6):
-            training.train_step()
+    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6, "device": DEVICE}
+    eager, compiled = train_each(tmp_path, 6, {}, {"compile": mode}, **how)
     torch.testing.assert_close(weights(compiled), weights(eager), rtol=5e-2, atol=2e-3)
 
 
@@ -158,25 +148,14 @@ def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
 def test_flex_is_as_the_mask(kind: str, compile: str, tmp_path: Path) -> None:
     """In documents that begin within windows: weights after six steps, in windows of 128."""
     how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6, "window": 128, "heads": 1}
-    corpus = tiny_corpus(40, seed=3)
-    masked, flex = (
-        make_training(tmp_path / "a", device=DEVICE, corpus=corpus, **how),
-        make_training(
-            tmp_path / "b", device=DEVICE, corpus=corpus, attention="flex", compile=compile, **how
-        ),
-    )
-    for training in (masked, flex):
-        assert any(training.plan[step].packed for step in range(6))
-        for _ in range(6):
-            training.train_step()
+    how |= {"device": DEVICE, "corpus": tiny_corpus(40, seed=3)}
+    both = train_each(tmp_path, 6, {}, {"attention": "flex", "compile": compile}, **how)
+    masked, flex = both
+    assert all(any(training.plan[step].packed for step in range(6)) for training in both)
     torch.testing.assert_close(weights(flex), weights(masked), rtol=5e-2, atol=2e-3)
 
 
 def test_dropout_draws_on_the_device(tmp_path: Path) -> None:
-    losses = []
-    for folder in ("a", "b"):
-        training = make_training(tmp_path / folder, device=DEVICE, kind="gpt2e", dropout=0.3)
-        for _ in range(3):
-            training.train_step()
-        losses.append(training.progress.take_train_loss())
+    trainings = train_each(tmp_path, 3, {}, {}, device=DEVICE, dropout=0.3)
+    losses = [training.progress.take_train_loss() for training in trainings]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -42,6 +42,16 @@ def make_training(
     )  # fmt: skip
 
 
+def train_each(folder: Path, count: int, /, *changes: dict[str, Any], **how: Any) -> list[Training]:
+    """A training for each of the ``changes`` of the same values, after so many steps."""
+    trainings = []
+    for number, own in enumerate(changes):
+        trainings.append(make_training(folder / str(number), **how | own))
+        for _ in range(count):
+            trainings[-1].train_step()
+    return trainings
+
+
 def weights(training: Training) -> Tensor:
     """All of the model's numbers in a row."""
     return torch.cat([p.detach().reshape(-1) for p in training.model.module.parameters()])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from tiny import lively_model, random_memory, tiny_corpus
 from torch import Tensor
-from trainings import make_training, weights
+from trainings import train_each, weights
 
 from entity_transformers.models.base import Batch, LanguageModel
 
@@ -51,10 +51,6 @@ def test_flex_reads_what_the_mask_lets_it_read(kind: str, entities: bool) -> Non
 def test_training_on_a_cpu_takes_the_mask(tmp_path: Path) -> None:
     """torch has no gradient of FlexAttention there; the study need not be changed for it."""
     how = {"kind": "gpt2", "dropout": 0.0, "corpus": tiny_corpus(20)}
-    one = make_training(tmp_path / "a", **how)
-    other = make_training(tmp_path / "b", attention="flex", **how)
-    for training in (one, other):
-        assert any(training.plan[step].packed for step in range(8))
-        for _ in range(8):
-            training.train_step()
-    assert torch.equal(weights(one), weights(other))
+    both = train_each(tmp_path, 8, {}, {"attention": "flex"}, **how)
+    assert all(any(training.plan[step].packed for step in range(8)) for training in both)
+    assert torch.equal(*map(weights, both))
