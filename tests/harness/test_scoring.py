@@ -17,9 +17,9 @@ from entity_transformers.models.pretrained import PretrainedLM
 WINDOW = 12
 
 
-def draw(length: int, seed: int, share: float = 0.4) -> tuple[list[int], list[int]]:
+def draw(length: int, seed: int) -> tuple[list[int], list[int]]:
     random = np.random.default_rng(seed)
-    entities = np.where(random.random(length) < share, random.integers(1, 4, length), 0)
+    entities = np.where(random.random(length) < 0.4, random.integers(1, 4, length), 0)
     return random.integers(1, 40, length).tolist(), entities.tolist()
 
 
@@ -36,9 +36,7 @@ def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, m
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(
-    reads: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(reads, monkeypatch):
     """The memory is the document reader's; then one forward pass per token of the continuation."""
     monkeypatch.setattr(scoring, "GUESSED", 5)  # as if the words were many
     model = lively_model("gpt2e", window=WINDOW)

@@ -19,16 +19,14 @@ ROWS, TOKENS, LAYERS, HIDDEN = 3, 7, 3, 20
 EACH = [*({name: rate} for name, rate in RATES.items()), RATES]
 
 
-def make_network(
-    rates: dict[str, float], hidden: int = HIDDEN, seed: int = 0, residual: bool = False
-) -> Network:
-    torch.manual_seed(seed)
+def make_network(rates: dict[str, float], hidden: int = HIDDEN, residual: bool = False) -> Network:
+    torch.manual_seed(0)
     return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, **rates, residual=residual).double()
 
 
-def draw(network: Network, seed: int = 1) -> Masks:
+def draw(network: Network) -> Masks:
     """Masks of the network's rates in float64."""
-    torch.manual_seed(seed)
+    torch.manual_seed(1)
     return Masks(*map(to_double, network.draw_masks(ROWS)))
 
 
@@ -38,10 +36,10 @@ def to_double(mask: Any) -> Any:
     return None if mask is None else mask.double()
 
 
-def draw_tokens(seed: int = 2, rows: int = ROWS, tokens: int = TOKENS) -> Tensor:
+def draw_tokens(seed: int = 2) -> Tensor:
     # the last word stays out: it is fastai's padding
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(VOCABULARY - 1, (rows, tokens), generator=generator)
+    return torch.randint(VOCABULARY - 1, (ROWS, TOKENS), generator=generator)
 
 
 def masked(tensor: Tensor, mask: Tensor | None) -> Tensor:

@@ -18,7 +18,7 @@ from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.electra import ELECTRA, sample, shrink
 
-WINDOW, WIDTH = SMALL["window"], SMALL["width"]
+WINDOW = SMALL["window"]
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def two_models(model: ELECTRA, folder: Path) -> tuple[ElectraForMaskedLM, Electr
     return generator, discriminator
 
 
-def hidden_window(rows: int = 64) -> tuple[Batch, Tensor]:
-    """Rows with masks in them and the points to sample at, and the targets."""
+def hidden_window() -> tuple[Batch, Tensor]:
+    """64 rows with masks in them and the points to sample at, and the targets."""
     generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(1, VOCABULARY, (rows, WINDOW), generator=generator)
-    chosen = torch.rand(rows, WINDOW, generator=generator) < 0.4
-    points = torch.rand(rows, WINDOW, generator=generator)
+    tokens = torch.randint(1, VOCABULARY, (64, WINDOW), generator=generator)
+    chosen = torch.rand(64, WINDOW, generator=generator) < 0.4
+    points = torch.rand(64, WINDOW, generator=generator)
     batch = Batch(tokens.masked_fill(chosen, VOCABULARY), more={"points": points})
     return batch, tokens.masked_fill(~chosen, IGNORED)
 

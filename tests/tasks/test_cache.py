@@ -68,10 +68,10 @@ def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
     assert (before.cache[..., same:first] != after.cache[..., same:first]).any()
 
 
-def random_scores(seed: int, tokens: int = 400) -> CacheScores:
+def random_scores(seed: int) -> CacheScores:
     generator = np.random.default_rng(seed)
-    cache = generator.random((2, len(THETAS), tokens)) ** 4
-    return CacheScores(generator.random(tokens), cache, np.arange(tokens) > 0)
+    cache = generator.random((2, len(THETAS), 400)) ** 4
+    return CacheScores(generator.random(400), cache, np.arange(400) > 0)
 
 
 def test_lambda_is_the_best_of_all() -> None:

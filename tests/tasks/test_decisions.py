@@ -177,7 +177,7 @@ def test_words_are_the_models_with_shifted_states(kind: str) -> None:
 
 
 @cache
-def tell_all(size: int, longest: int = LONGEST) -> list[Story]:
+def tell_all(size: int) -> list[Story]:
     """Every story of so many tokens."""
 
     def extend(entity: list[int], length: list[int], known: int) -> Iterator[Story]:
@@ -185,7 +185,7 @@ def tell_all(size: int, longest: int = LONGEST) -> list[Story]:
             yield lay_out(np.array(entity), np.array(length))
             return
         yield from extend([*entity, 0], [*length, 0], known)
-        for chosen, tokens in product(range(1, known + 2), range(1, longest + 1)):
+        for chosen, tokens in product(range(1, known + 2), range(1, LONGEST + 1)):
             there = min(tokens, size - len(entity))
             lengths = [*length, tokens, *[0] * (there - 1)]
             yield from extend([*entity, *[chosen] * there], lengths, max(known, chosen))

@@ -12,13 +12,10 @@ def plain(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy((states @ weight.T).float(), targets, reduction="sum")
 
 
-def make(
-    tokens: int, dtype: torch.dtype = torch.float64, vocabulary: int = 23, width: int = 6
-) -> tuple[Tensor, Tensor, Tensor]:
+def make(tokens: int, vocabulary: int = 23, width: int = 6) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(tokens)
     states, weight = (
-        torch.randn(n, width, generator=generator, dtype=dtype).requires_grad_()
-        for n in (tokens, vocabulary)
+        torch.randn(n, width, generator=generator).requires_grad_() for n in (tokens, vocabulary)
     )
     targets = torch.randint(0, vocabulary, (tokens,), generator=generator)
     return states, weight, targets.masked_fill(torch.rand(tokens, generator=generator) < 0.3, -100)
@@ -31,7 +28,7 @@ def make(
 def test_value_and_gradients_are_autograds(tokens, scale, strip, monkeypatch):
     monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 8})
     monkeypatch.setattr("entity_transformers.models.loss.STRIPS", {"cpu": strip})
-    states, weight, targets = make(tokens, torch.float32)
+    states, weight, targets = make(tokens)
     expected = torch.autograd.grad(scale * plain(states, weight, targets), (states, weight))
     loss = sum_losses(states, weight, targets)
     torch.testing.assert_close(loss, plain(states, weight, targets))
@@ -39,7 +36,7 @@ def test_value_and_gradients_are_autograds(tokens, scale, strip, monkeypatch):
 
 
 def test_compiled_it_is_the_same() -> None:
-    states, weight, targets = make(40, torch.float32)
+    states, weight, targets = make(40)
     found, expected = (
         torch.autograd.grad(sum_losses(states, weight, targets, compiled=how), (states, weight))
         for how in (True, False)
@@ -49,7 +46,7 @@ def test_compiled_it_is_the_same() -> None:
 
 def test_logits_of_any_size_are_exact() -> None:
     """Losses far beyond exp's range, as float64 gives them."""
-    states, weight, targets = make(12, torch.float32)
+    states, weight, targets = make(12)
     loss = sum_losses(500 * states, weight, targets)
     torch.testing.assert_close(loss, plain(500 * states.double(), weight.double(), targets).float())
     gradients = torch.autograd.grad(loss, (states, weight))
@@ -58,7 +55,7 @@ def test_logits_of_any_size_are_exact() -> None:
 
 def test_a_logit_that_is_not_finite_makes_the_loss_so() -> None:
     for value in (float("nan"), float("inf")):
-        states, weight, targets = make(12, torch.float32)
+        states, weight, targets = make(12)
         with torch.no_grad():
             weight[3] = value
         assert not sum_losses(states, weight, torch.ones_like(targets)).isfinite()
@@ -66,7 +63,7 @@ def test_a_logit_that_is_not_finite_makes_the_loss_so() -> None:
 
 def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(monkeypatch):
     monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 16})
-    states, weight, targets = make(64, torch.float32, vocabulary=301, width=32)
+    states, weight, targets = make(64, vocabulary=301, width=32)
     with torch.autocast("cpu", torch.bfloat16):
         expected = torch.autograd.grad(plain(states, weight, targets), (states, weight))
         loss = sum_losses(states, weight, targets)
@@ -81,7 +78,7 @@ def test_under_autocast_products_are_bfloat16_and_gradients_keep_their_dtype(mon
 def test_the_logits_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """No tensor of [tokens, vocabulary] is made: the largest that is seen has a chunk's rows."""
     monkeypatch.setattr("entity_transformers.models.loss.CHUNKS", {"cpu": 8})
-    states, weight, targets = make(64, torch.float32, vocabulary=101)
+    states, weight, targets = make(64, vocabulary=101)
     largest = 0
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):

@@ -14,15 +14,14 @@ from transformers import Trainer, TrainingArguments
 from entity_transformers import CarriedMemory, EntityStreams, add_entity_attention, collate_streams
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.document import wrap
-from entity_transformers.models.base import LanguageModel
 from entity_transformers.train.loop import Streams
 
 STREAMS, WINDOW, STEPS, RATE = 2, 8, 6, 0.05
 CORPUS = give(tiny_corpus(documents=4), "gold")
 
 
-def make_streams(windows: int = STEPS) -> EntityStreams:
-    return EntityStreams(CORPUS, streams=STREAMS, window=WINDOW, windows=windows, seed=3)
+def make_streams() -> EntityStreams:
+    return EntityStreams(CORPUS, streams=STREAMS, window=WINDOW, windows=STEPS, seed=3)
 
 
 def make_model(kind: str) -> Any:
@@ -46,18 +45,15 @@ def make_model(kind: str) -> Any:
     return peft.get_peft_model(model.module, lora)
 
 
-def unwrapped(module: Any) -> LanguageModel:
-    return wrap(module.get_base_model() if hasattr(module, "get_base_model") else module)
-
-
-def train_ourselves(module: Any, steps: int = STEPS) -> list[float]:
-    params = tiny_params(window=WINDOW, documents_per_step=STREAMS, steps=steps, dropout=0.0).lm
-    plan = make_streams(steps).plan
-    streams = Streams(unwrapped(module).to("cpu"), plan, params)
+def train_ourselves(module: Any) -> list[float]:
+    params = tiny_params(window=WINDOW, documents_per_step=STREAMS, steps=STEPS, dropout=0.0).lm
+    plan = make_streams().plan
+    inner = module.get_base_model() if hasattr(module, "get_base_model") else module
+    streams = Streams(wrap(inner).to("cpu"), plan, params)
     optimizer = SGD([p for p in module.parameters() if p.requires_grad], lr=RATE)
     module.train()
     losses = []
-    for index in range(steps):
+    for index in range(STEPS):
         losses.append(streams.accumulate_gradients([plan[index]]))
         optimizer.step()
         optimizer.zero_grad()

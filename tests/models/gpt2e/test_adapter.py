@@ -63,11 +63,11 @@ def open_gates(model: PreTrainedModel) -> None:
     stir(model, 0.3, part="entity_attn")
 
 
-def make_input(batch: int = 2, length: int = 11) -> tuple[Tensor, Tensor, EntityMemory]:
+def make_input(length: int = 11) -> tuple[Tensor, Tensor, EntityMemory]:
     torch.manual_seed(3)
-    ids = torch.randint(1, 4, (batch, length)) * (torch.rand(batch, length) < 0.5)
-    memory = random_memory(batch, 3, 16)
-    return torch.randint(1, 31, (batch, length)), ids, memory
+    ids = torch.randint(1, 4, (2, length)) * (torch.rand(2, length) < 0.5)
+    memory = random_memory(2, 3, 16)
+    return torch.randint(1, 31, (2, length)), ids, memory
 
 
 NAMES = ["gpt2", "llama", "bert"]

@@ -20,11 +20,11 @@ def make_model(**changes: Any) -> GPT2EForCausalLM:
     return model.double().eval()
 
 
-def make_input(batch: int = 2) -> tuple[Tensor, Tensor, EntityMemory]:
+def make_input() -> tuple[Tensor, Tensor, EntityMemory]:
     torch.manual_seed(1)
-    ids = torch.randint(1, 4, (batch, LENGTH)) * (torch.rand(batch, LENGTH) < 0.5)
-    memory = random_memory(batch, 3, 16, torch.float64)
-    return torch.randint(30, (batch, LENGTH)), ids, memory
+    ids = torch.randint(1, 4, (2, LENGTH)) * (torch.rand(2, LENGTH) < 0.5)
+    memory = random_memory(2, 3, 16, torch.float64)
+    return torch.randint(30, (2, LENGTH)), ids, memory
 
 
 def pick_entity(tokens: Tensor, ids: Tensor) -> Tensor:

@@ -20,17 +20,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "word2vec": {"width": 12, "min_count": 2, "epochs": 2},
     "fasttext": {"width": 12, "min_count": 2, "epochs": 2, "buckets": 300},
 }
-
-
 UNKNOWN = ["zéabab", "naïve", "x", "a", "<>", "日本語", "Zoë's", "anti-disestablishment"]
 
 
-def make_texts(count: int = 30, longest: int = 60, seed: int = 4) -> list[list[str]]:
+def make_texts() -> list[list[str]]:
     """Texts of words that are the rarer the longer they are."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(4)
     lexicon = [f"{'xyz'[i % 3]}é{'ab' * (i // 4)}{i}" for i in range(60)]
-    ranks = generator.zipf(1.4, (count, longest)) % len(lexicon)
-    lengths = generator.integers(1, longest, count)
+    ranks = generator.zipf(1.4, (30, 60)) % len(lexicon)
+    lengths = generator.integers(1, 60, 30)
     return [[lexicon[r] for r in row[:length]] for row, length in zip(ranks, lengths, strict=True)]
 
 

@@ -39,11 +39,10 @@ def make_document(seed: int, sentences: int = 200) -> Document:
     return Document("made", seed, "train", "", texts, tuple(starts), named_entities=tuple(entities))
 
 
-def make_sentences(
-    seed: int, sentences: int = 200, labels: tuple[str, ...] = ("PERSON", "PLACE")
-) -> TaggedSentences:
+def make_sentences(seed: int, sentences: int = 200) -> TaggedSentences:
     document = make_document(seed, sentences)
-    return build_sentences([document], np.array([int(word) for word in document.words]), labels)
+    rows = np.array([int(word) for word in document.words])
+    return build_sentences([document], rows, ("PERSON", "PLACE"))
 
 
 def make_plain(words: int, labels: tuple[str, ...] = ()) -> TaggedSentences:
