@@ -29,6 +29,11 @@ AWD_RATES = {
     "output_dropout": 0.3,
 }  # fmt: skip
 """AWD-LSTM's kinds of dropout."""
+KEPT: dict[str, Any] = {
+    "splits": ("test",), "tokens": None, "windows": (8,), "context": 4, "parts": "gold",
+    "texts": ("original",),
+}  # fmt: skip
+"""Values of the sections of those steps that read beside what a policy keeps."""
 GPT2_SHAPE: dict[str, Any] = {
     "vocab_size": 31, "n_positions": 64, "n_embd": WIDTH, "n_layer": 2, "n_head": 2,
     "bos_token_id": 0, "eos_token_id": 0, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0,
@@ -129,16 +134,6 @@ def lively_model(
                 scale = scaled.get(parameter, 1.0)  # by which the model multiplies it
                 parameter.mul_(min(15.0, 0.3 / (scale * parameter.std().item())))
     return model.eval()
-
-
-def normal_model(kind: str, **changes: Any) -> LanguageModel:
-    """`lively_model` in float64 with normal weights, but for its layer norms."""
-    model = lively_model(kind, **changes)
-    torch.manual_seed(1)
-    for name, parameter in model.module.double().named_parameters():
-        if "layer_norm" not in name:
-            parameter.data.normal_(std=0.3)
-    return model
 
 
 def stir(module: torch.nn.Module, by: float, others: float | None = None, part: str = "") -> None:

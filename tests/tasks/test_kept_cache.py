@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_model
-from tiny import VOCABULARY, lively_model, tiny_corpus
+from tiny import KEPT, VOCABULARY, lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_splits, take_middle
@@ -33,13 +33,9 @@ def keep_odd(start: int) -> np.ndarray:
     return np.arange(1, start, 2)[-4:]
 
 
-def keep_all(start: int) -> np.ndarray:
-    return np.arange(start)
-
-
 @pytest.mark.parametrize(("window", "stride"), [(6, 2), (6, 6), (9, 3)])
 def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int) -> None:
-    keeps = (keep_odd, keep_all)
+    keeps = (keep_odd, np.arange)
     given = torch.from_numpy(STATES), torch.from_numpy(TOKENS)
     found, held = read_kept(*given, keeps, window, stride)
     unit = STATES.astype(np.float64)
@@ -96,11 +92,8 @@ def test_rows_without_a_cache_are_the_models_own(tmp_path, monkeypatch):
     model = lively_model("gpt2", window=16).eval()
     save_model(model.module, str(tmp_path / "model.safetensors"))
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
-    section = KeptCacheParams(
-        splits=("test",), tokens=None, windows=(8,), context=4, budgets=(3, 9), parts="gold",
-        texts=("original",), renamed_windows=None,
-        kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"}),
-    )  # fmt: skip
+    kept = ({"policy": "recent"}, {"policy": "mentions", "labels": "gold"})
+    section = KeptCacheParams(**KEPT, budgets=(3, 9), kept=kept, renamed_windows=None)
     rows = list(score_caches(Reading(model, corpus, section, 8, 1, tmp_path)))
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
     for d, name in enumerate(corpus.names):

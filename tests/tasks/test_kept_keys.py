@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny import lively_model, tiny_corpus
+from tiny import KEPT, lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.steps.kept_keys import KeptKeysParams
@@ -30,8 +30,7 @@ def test_rows_have_the_bytes_beyond_the_window(monkeypatch: pytest.MonkeyPatch) 
     model = lively_model("gpt2", window=64).eval()
     corpus = tiny_corpus(3, seed=5, split="test", shortest=40, longest=50)
     section = KeptKeysParams(
-        splits=("test",), tokens=60, windows=(8,), context=4, budgets=(3, 9), parts="gold", sinks=2,
-        texts=("original",),
+        **KEPT | {"tokens": 60}, budgets=(3, 9), sinks=2,
         kept=({"policy": "recent"}, {"policy": "mentions", "labels": "gold"},
               {"policy": "heavy hitters"}, {"policy": "lately attended"}),
     )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_model
-from tiny import lively_model, tiny_corpus
+from tiny import KEPT, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.steps.kept_pointer import KeptPointerParams
@@ -65,8 +65,7 @@ def test_without_entries_it_is_the_model(pointer: KeptPointer) -> None:
 
 
 SECTION = KeptPointerParams(
-    splits=("test",), tokens=None, windows=(8,), context=4, budgets=(6,), parts="gold",
-    texts=("original",), kept=({"policy": "recent"},), size=D, epochs=3, learning_rate=0.01,
+    **KEPT, budgets=(6,), kept=({"policy": "recent"},), size=D, epochs=3, learning_rate=0.01,
     trainings=2,
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from tiny import ROOT, VOCABULARY, lively_model, tiny_corpus
+from tiny import KEPT, ROOT, VOCABULARY, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -65,10 +65,7 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
     model = lively_model("gpt2", window=24).eval()
     corpus = tiny_corpus(3, seed=5, split="test")
     kept = ({"policy": "recent"}, {"policy": "half entities", "labels": "gold"})
-    section = TextMemoryParams(
-        splits=("test",), windows=(8,), context=4, budgets=(6,), kept=kept, tokens=None,
-        parts="gold", texts=("original",), batch_tokens=56,
-    )  # fmt: skip
+    section = TextMemoryParams(**KEPT, budgets=(6,), kept=kept, batch_tokens=56)
     rows = list(score_texts(Reading(model, corpus, section, 8, 1)))
     parts = name_parts(give(corpus, "gold"), 8)
     assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
@@ -91,15 +88,11 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
 
 
 def test_what_cannot_be_scored_is_refused() -> None:
-    values = {
-        "splits": ("test",), "windows": (8,), "budgets": (6,), "tokens": None, "parts": "gold",
-        "texts": ("original",),
-        "batch_tokens": 56,
-    }  # fmt: skip
+    values = KEPT | {"budgets": (6,), "batch_tokens": 56}
     with pytest.raises(ValueError, match=r"context 8 leaves no new token in a window of 8: name"):
-        TextMemoryParams(context=8, kept=({"policy": "recent"},), **values)
+        TextMemoryParams(**values | {"context": 8, "kept": ({"policy": "recent"},)})
     with pytest.raises(ValueError, match="Input should be 'recent', 'mentions'"):
-        TextMemoryParams(context=4, kept=({"policy": "everything"},), **values)
+        TextMemoryParams(**values, kept=({"policy": "everything"},))
     values = read_study(ROOT / "studies/sample.yaml") | {"name": "x"}
     values["study"]["steps"] = [*values["study"]["steps"], "text_memory"]
     values["text_memory"]["kept"] = [{"policy": "entities", "labels": "resolver:names"}]
@@ -133,10 +126,8 @@ def test_a_stopped_run_goes_on_with_the_next_window(tmp_path, monkeypatch) -> No
         yield {"measure": "loss", "value": np.float64(window / 7), "count": np.int64(len(read))}
 
     def rows(windows: tuple[int, ...], budget: int) -> list[dict[str, Any]]:
-        section = TextMemoryParams(
-            splits=("test",), windows=windows, context=4, budgets=(budget,), tokens=None,
-            kept=({"policy": "recent"},), parts="gold", texts=("original",), batch_tokens=56,
-        )  # fmt: skip
+        values = KEPT | {"windows": windows, "budgets": (budget,), "batch_tokens": 56}
+        section = TextMemoryParams(**values, kept=({"policy": "recent"},))
         params = load(ROOT / "params.yaml").model_copy(update={"text_memory": section})
         return list(score_windows(Stopped(params, STEPS["text_memory"], "gpt2", 1), score))
 
