@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from tiny import lively_model
+from written import teach
 
 from entity_transformers.cli import main
 from entity_transformers.cli import remember as command
-from entity_transformers.corpus.alignment import learn_tokenizer
-from entity_transformers.corpus.document import Document
 
 TEXT = """Mr. Darcy saw Elizabeth at Netherfield, and Elizabeth saw Mr. Darcy. Jane was there.
 
@@ -22,8 +21,7 @@ Nobody spoke to Jane that day, so Jane went home with Elizabeth. It was a long w
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("remember")
     (folder / "book.txt").write_text(TEXT * 3)
-    words = tuple(TEXT.split())
-    tokenizer = learn_tokenizer([Document("d", 0, "train", "", words, (0,))] * 2, 320, "natural")
+    tokenizer = teach(TEXT * 2, 320)
     (folder / "text/corpus").mkdir(parents=True)
     tokenizer.save(str(folder / "text/corpus/tokenizer.json"))
     model = lively_model("gpt2", vocabulary=tokenizer.get_vocab_size(), window=48)

@@ -12,11 +12,12 @@ import torch
 from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
+from written import teach
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
 from entity_transformers.artifacts import read_tokenizer
 from entity_transformers.cli.export import save_tokenizer
-from entity_transformers.corpus.alignment import END, learn_tokenizer
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.document import LONGEST_WORD, CorpusError, Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.marked import read_marked
@@ -32,9 +33,8 @@ CORPUS = tiny_corpus(documents=3, shortest=20)
 TEXT = "[1 Anna] met [2 Bob] . [1 She] saw [2 him] and [3 a dog] . [3 It] saw [1 her] ."
 
 
-def make_reader(kind: str = "gpt2e", **how: Any) -> DocumentReader:
-    changes = {"entity_values": "both"} if kind == "gpt2e" else {}
-    model = lively_model(kind, VOCABULARY, window=WINDOW, **changes)
+def make_reader(**how: Any) -> DocumentReader:
+    model = lively_model("gpt2e", VOCABULARY, window=WINDOW, entity_values="both")
     return DocumentReader(model.module, **how)
 
 
@@ -45,8 +45,7 @@ def document(index: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    words = Document("d", 0, "train", "", tuple(TEXT.replace("[", "").split()), (0,))
-    return learn_tokenizer([words], 300, "every_word")
+    return teach(TEXT.replace("[", ""), 300, "every_word")
 
 
 def read_by_hand(

@@ -15,11 +15,11 @@ import yaml
 from plainly import score_continuation
 from tiny import lively_model
 from tokenizers import Tokenizer
+from written import teach
 
 from entity_transformers import harness
 from entity_transformers.cli.export import save_tokenizer
-from entity_transformers.corpus.alignment import END, learn_tokenizer
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.harness.scoring import Pair, score_pairs
@@ -37,8 +37,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    words = " ".join(read_passages()[200:]).split()
-    found = learn_tokenizer([Document("a", 0, "train", "", tuple(words), (0,))], 700, "natural")
+    found = teach(" ".join(read_passages()[200:]), 700)
     assert found.token_to_id(END) == 0  # the tiny models' own
     return found
 

@@ -1,9 +1,11 @@
-"""Documents of random words with chains, as a corpus' reader would give them."""
+"""Documents of random words with chains, as a corpus' reader would give them; a tokenizer."""
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from tokenizers import Tokenizer
 
+from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document, Mention
 
 LEXICON = {
@@ -14,10 +16,10 @@ LEXICON = {
 
 
 def write_documents(
-    count: int, longest: int, mentions: int, longest_mention: int = 4, seed: int = 11
+    count: int, longest: int, mentions: int, longest_mention: int = 4
 ) -> list[Document]:
     """Documents of random words with mentions of three chains, some of them nested or crossing."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(11)
     return [_write(i, generator, longest, mentions, longest_mention) for i in range(count)]
 
 
@@ -38,6 +40,12 @@ def _write(
     )
     tags = tuple(LEXICON[word] for word in words)
     return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), kept, tags)
+
+
+def teach(text: str, size: int = 300, spacing: str = "natural") -> Tokenizer:
+    """A tokenizer that is learnt from the words of a text."""
+    document = Document("d", 0, "train", "", tuple(text.split()), (0,))
+    return learn_tokenizer([document], size, spacing)
 
 
 def join_parts(parts: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

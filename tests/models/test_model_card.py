@@ -8,17 +8,16 @@ import pytest
 import torch
 import yaml
 from tiny import lively_model
+from written import teach
 
 from entity_transformers import GPT2EConfig
 from entity_transformers.artifacts import read_json
 from entity_transformers.cli.export import save_tokenizer
-from entity_transformers.corpus.alignment import END, learn_tokenizer
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.alignment import END
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch
 from entity_transformers.models.model_card import render_card
 
-WORDS = Document("d", 0, "train", "", tuple("Anna met Bob and Anna left".split()), (0,))
 PERPLEXITY = {"on": 123.456789, "off": 234.5}
 FACTS: dict[str, Any] = {
     "name": "gpt2e, seed 1", "training_data": "A corpus of 7 words.", "licence": "CC BY 4.0",
@@ -41,7 +40,7 @@ def run(card: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[s
 
 def export(kind: str, folder: Path) -> tuple[Any, str]:
     """A tiny model in a folder, and its card."""
-    tokenizer = learn_tokenizer([WORDS], 280, "every_word")
+    tokenizer = teach("Anna met Bob and Anna left", 280, "every_word")
     model = lively_model(kind, tokenizer.get_vocab_size(), window=32)
     model.save(folder)
     save_tokenizer(tokenizer, folder, model.context)

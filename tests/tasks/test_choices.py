@@ -11,13 +11,10 @@ import task_files
 from made import make_results
 from plainly import score_continuation
 from tiny import ROOT, SMALL, lively_model, tiny_entry
-from tokenizers import Tokenizer
+from written import teach
 
 from entity_transformers.artifacts import write_record
-from entity_transformers.corpus.alignment import learn_tokenizer
-from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tasks import Example
-from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Run, execute
 from entity_transformers.steps import choices as step
 from entity_transformers.study.params import STEPS, ParamsError, parse
@@ -99,12 +96,6 @@ def test_shares_and_margins_are_those_of_a_count_by_hand() -> None:
     assert (high - low) / 2 == pytest.approx(3.1824 * deviation, rel=1e-3)  # Student, 3 degrees
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    words = tuple((PLAIN + task_files.GAP_TEXT).split())
-    return learn_tokenizer([Document("a", 0, "train", "", words, (0,))], 300, "natural")
-
-
 def make_study(folder: Path) -> dict[str, Any]:
     values = read_values(ROOT / "params.yaml")
     values["study"]["steps"] = ["corpus", "lm", "examples", "choices"]
@@ -120,9 +111,8 @@ def make_study(folder: Path) -> dict[str, Any]:
     return values
 
 
-@pytest.fixture
-def made(tokenizer: Tokenizer, tmp_path: Path, monkeypatch) -> tuple[Run, LanguageModel]:
-    """A run of the step whose inputs are there, and its model."""
+def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
+    tokenizer = teach(PLAIN + task_files.GAP_TEXT)
     params = parse(make_study(tmp_path), "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["choices"], "gpt2", 1)
@@ -133,11 +123,6 @@ def made(tokenizer: Tokenizer, tmp_path: Path, monkeypatch) -> tuple[Run, Langua
     for name in ("corpus", "lm"):
         write_record(run.home(name), [])
     execute(Run(params, STEPS["examples"]))
-    return run, model
-
-
-def test_the_likelier_text_decides(made: tuple[Run, LanguageModel], tokenizer, monkeypatch) -> None:
-    run, model = made
     rows = list(run.step.run(run))
     monkeypatch.setattr("entity_transformers.tasks.choices.score_pairs", None)
     assert list(run.step.run(run)) == rows  # nothing is scored again

@@ -9,10 +9,9 @@ import pytest
 from made import make_results
 from plainly import score_continuation
 from tiny import ROOT, SMALL, lively_model, tiny_entry
+from written import teach
 
 from entity_transformers.artifacts import write_json_lines, write_record
-from entity_transformers.corpus.alignment import learn_tokenizer
-from entity_transformers.corpus.document import Document
 from entity_transformers.step import Run
 from entity_transformers.steps import told_passages as step
 from entity_transformers.study.params import STEPS, parse
@@ -54,8 +53,7 @@ def test_where_nothing_is_to_be_told_nothing_is_scored() -> None:
 def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped run scores nothing again; the table's differences are paired by passage."""
     monkeypatch.chdir(tmp_path)
-    words = tuple(" ".join(TEXTS).split())
-    tokenizer = learn_tokenizer([Document("a", 0, "train", "", words, (0,))], 300, "natural")
+    tokenizer = teach(" ".join(TEXTS))
     values = read_values(ROOT / "params.yaml")
     values["lm"] |= SMALL | {"window": 256}
     values["models"] = {"gpt2": {"kind": "gpt2", "role": "baseline"}}

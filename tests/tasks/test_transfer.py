@@ -22,10 +22,9 @@ from transformers import (
     OpenAIGPTConfig,
     OpenAIGPTDoubleHeadsModel,
 )
+from written import teach
 
 from entity_transformers.artifacts import write_record
-from entity_transformers.corpus.alignment import learn_tokenizer
-from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
@@ -67,14 +66,9 @@ ULMFIT = RECIPE.model_copy(update={
 POLARITY, SNLI, WINOGRANDE = map(find_task, ("polarity", "snli", "winogrande"))
 
 
-def learn(text: str, size: int = 330) -> Tokenizer:
-    document = Document("a", 0, "train", "", tuple(text.split()), (0,))
-    return learn_tokenizer([document], size, "natural")
-
-
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return learn("a good bad film met Ann Bo because ran the dog number 1 2 3", 300)
+    return teach("a good bad film met Ann Bo because ran the dog number 1 2 3", 300)
 
 
 def make_model(kind: str, tokenizer: Tokenizer, **changes: Any) -> LanguageModel:
@@ -271,8 +265,8 @@ SISTERS = [
 ]  # fmt: skip
 
 
-def with_chains(tokenizer: Tokenizer, shuffled: bool = False, longest: int | None = None):
-    chains = partial(find_entities, make_resolver("names-causal"), shuffled, 5)
+def with_chains(tokenizer: Tokenizer, longest: int | None = None):
+    chains = partial(find_entities, make_resolver("names-causal"), False, 5)
     return make_inputs(SISTERS, "pronoun", tokenizer, longest, chains)
 
 
@@ -614,7 +608,7 @@ def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list
 
 
 def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions() -> None:
-    tokenizer = learn(TEXT)
+    tokenizer = teach(TEXT, 330)
     texts = [f"Sarah met Maria so {name} got the cases.\n" for name in ("Sarah", "Maria")]
     for entity, found in enumerate(find(tokenizer, *texts), start=1):
         assert {label for end, label in found if 18 < end <= 24} == {entity}

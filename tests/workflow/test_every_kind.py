@@ -8,9 +8,8 @@ import pytest
 import yaml
 from checkout import ROOT, make_checkout, read_records, run
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
+from written import teach
 
-from entity_transformers.corpus.alignment import learn_tokenizer
-from entity_transformers.corpus.document import Document
 from entity_transformers.kinds import KINDS
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
@@ -50,10 +49,8 @@ def save_pretrained(folder: Path) -> None:
     shape: dict[str, Any] = {**sizes, "num_attention_heads": 4, "max_position_embeddings": 64}
     LlamaForCausalLM(LlamaConfig(**shape)).save_pretrained(folder / "llama")
     BertModel(BertConfig(**shape)).save_pretrained(folder / "bert")
-    text = Document("d", 0, "train", "nw", ("a", "tiny", "text"), (0,))
     for name in ("llama", "bert"):
-        tokenizer = learn_tokenizer([text], 300, "natural")
-        tokenizer.save(str(folder / name / "tokenizer.json"))
+        teach("a tiny text").save(str(folder / name / "tokenizer.json"))
 
 
 @pytest.fixture(scope="module")
