@@ -21,6 +21,7 @@ from entity_transformers.models.pretrained import PretrainedEncoder, PretrainedL
 from entity_transformers.tasks.perplexity import score_corpus
 
 CORPUS = tiny_corpus(4, seed=3, split="dev")
+TOKENS = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
 
 
 @pytest.fixture(scope="module", params=["llama", "gpt2"])
@@ -64,10 +65,9 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path:
     half.save(tmp_path)
     again = PretrainedLM.load(tmp_path).eval()
     assert again.output_weight.dtype == torch.bfloat16
-    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
-    hidden, _ = again.encode(Batch(tokens), again.start(1))
+    hidden, _ = again.encode(Batch(TOKENS), again.start(1))
     assert hidden.dtype == torch.float32
-    losses = again.nats(hidden[:, :-1], tokens[:, 1:])[0]
+    losses = again.nats(hidden[:, :-1], TOKENS[:, 1:])[0]
     assert (losses - plain_losses(folder, CORPUS.tokens[:12])).abs().max() < 0.5
 
 
@@ -75,10 +75,9 @@ def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> 
     model = PretrainedLM.load(folder).eval()
     encoder = LayerEncoder(model, 7)
     assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
-    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
     with torch.no_grad():
-        found, _ = encoder.encode(Batch(tokens), encoder.start(1))
-        layers = model.module(tokens, output_hidden_states=True).hidden_states
+        found, _ = encoder.encode(Batch(TOKENS), encoder.start(1))
+        layers = model.module(TOKENS, output_hidden_states=True).hidden_states
     split = encoder.split_layers(found[0].numpy())["vectors"]
     for place, layer in enumerate(encoder.layers):
         np.testing.assert_allclose(split[:, place], layers[layer][0].numpy(), rtol=1e-6)
@@ -91,9 +90,8 @@ def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
     assert (len(modules), model.heads) == (8, 4)
     for module in modules:
         module.register_forward_hook(lambda _module, _inputs, output: weights.append(output[1]))
-    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64))[None]
     with torch.no_grad():
-        model.encode(Batch(tokens), model.start(1))
+        model.encode(Batch(TOKENS), model.start(1))
     assert [one.shape for one in weights] == [(1, 4, 12, 12)] * 8
     for one in weights:
         torch.testing.assert_close(one.sum(-1), torch.ones(1, 4, 12))
@@ -175,7 +173,7 @@ def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
     )  # fmt: skip
     BertModel(config).save_pretrained(tmp_path)
     model = PretrainedEncoder.load(tmp_path).eval()
-    tokens = torch.from_numpy(CORPUS.tokens[:12].astype(np.int64)).view(2, 6)
+    tokens = TOKENS.view(2, 6)
     lengths = torch.tensor([6, 4])
     with torch.no_grad():
         found, _ = model.encode(Batch(tokens, lengths=lengths), model.start(2))

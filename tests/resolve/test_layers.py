@@ -9,7 +9,7 @@ import pytest
 
 from entity_transformers.artifacts import write_json_lines
 from entity_transformers.cli import main
-from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
+from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document, Mention, to_row
 from entity_transformers.corpus.readers import read_corpus
 from entity_transformers.resolve.base import ResolverError
@@ -24,27 +24,23 @@ DOCUMENTS = [
     Document(f"d{i}", 0, "train", "", tuple(text.split()), (0,), mentions=(Mention(0, 3, 1),))
     for i, text in enumerate(TEXTS)
 ]
+TOKENIZER = learn_tokenizer(DOCUMENTS, 300, "natural")
+ALIGNED = {"split": "train", "policy": "outermost", "spacing": "natural"}
+CORPUS = align_split(DOCUMENTS, TOKENIZER, **ALIGNED)
 
 
-@pytest.fixture
-def corpus() -> AlignedCorpus:
-    tokenizer = learn_tokenizer(DOCUMENTS, 300, "natural")
-    return align_split(DOCUMENTS, tokenizer, split="train", policy="outermost", spacing="natural")
-
-
-def test_the_layer_is_gold_of_the_resolver_s_documents(corpus: AlignedCorpus) -> None:
+def test_the_layer_is_gold_of_the_resolver_s_documents() -> None:
     resolver = make_resolver("names")
-    layered, counts = add_layer(corpus, DOCUMENTS, resolver, "outermost")
+    layered, counts = add_layer(CORPUS, DOCUMENTS, resolver, "outermost")
     labels = layered.layers["resolver:names"]
     resolved = list(annotate(DOCUMENTS, resolver, None, Counter()))
-    tokenizer = learn_tokenizer(DOCUMENTS, 300, "natural")
-    again = align_split(resolved, tokenizer, split="train", policy="outermost", spacing="natural")
-    assert labels.dtype == corpus.gold.dtype
-    assert labels.tolist() == again.gold.tolist() != corpus.gold.tolist()
-    assert np.array_equal(layered.gold, corpus.gold)
+    again = align_split(resolved, TOKENIZER, **ALIGNED)
+    assert labels.dtype == CORPUS.gold.dtype
+    assert labels.tolist() == again.gold.tolist() != CORPUS.gold.tolist()
+    assert np.array_equal(layered.gold, CORPUS.gold)
     assert counts == {"documents": 2, "words": 21, "mentions": 6, "entities": 3}
-    own = corpus.document(0)
-    per_word = dict(zip(corpus.words[own].tolist(), labels[own].tolist(), strict=True))
+    own = CORPUS.document(0)
+    per_word = dict(zip(CORPUS.words[own].tolist(), labels[own].tolist(), strict=True))
     assert list(per_word) == list(range(-1, 12))
     assert list(per_word.values()) == [0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0]
 
@@ -54,18 +50,18 @@ def test_the_layer_is_gold_of_the_resolver_s_documents(corpus: AlignedCorpus) ->
     [DOCUMENTS[:1], DOCUMENTS[::-1],
      [DOCUMENTS[0], replace(DOCUMENTS[1], words=DOCUMENTS[1].words[:-1])]],
 )  # fmt: skip
-def test_other_documents_are_refused(corpus: AlignedCorpus, given: list[Document]) -> None:
+def test_other_documents_are_refused(given: list[Document]) -> None:
     with pytest.raises(ResolverError, match="'train' was aligned from other documents"):
-        add_layer(corpus, given, make_resolver("names"), "outermost")
+        add_layer(CORPUS, given, make_resolver("names"), "outermost")
 
 
-def test_a_last_word_without_a_token_of_its_own_is_no_other_document(corpus: AlignedCorpus) -> None:
+def test_a_last_word_without_a_token_of_its_own_is_no_other_document() -> None:
     """In a running text one token may stand for the last two words."""
-    first = corpus.document(0)
-    cut = corpus.take(corpus.names[:1], np.array([0, first.stop - 1]), slice(0, first.stop - 1))
+    first = CORPUS.document(0)
+    cut = CORPUS.take(CORPUS.names[:1], np.array([0, first.stop - 1]), slice(0, first.stop - 1))
     assert cut.words.max() + 1 < len(DOCUMENTS[0].words)
     layered, _ = add_layer(cut, DOCUMENTS[:1], make_resolver("names"), "outermost")
-    whole, _ = add_layer(corpus, DOCUMENTS, make_resolver("names"), "outermost")
+    whole, _ = add_layer(CORPUS, DOCUMENTS, make_resolver("names"), "outermost")
     names = [one.layers["resolver:names"].tolist() for one in (layered, whole)]
     assert names[0] == names[1][: first.stop - 1]
 

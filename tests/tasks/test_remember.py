@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from tiny import lively_model
-from tokenizers import Tokenizer
 from torch.nn.functional import cross_entropy
 
 from entity_transformers.corpus.alignment import learn_tokenizer
@@ -28,15 +27,13 @@ def make_document(count: int = len(WORDS)) -> Document:
     return Document("d", 0, "train", "", tuple(WORDS[:count]), (0,), space_after=spaces)
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return learn_tokenizer([make_document()] * 3, 290, "natural")
+TOKENIZER = learn_tokenizer([make_document()] * 3, 290, "natural")
 
 
 @pytest.fixture
-def reader(tokenizer: Tokenizer) -> DocumentReader:
-    model = lively_model("gpt2", tokenizer.get_vocab_size(), window=32)
-    return DocumentReader(model.module, tokenizer, window=WINDOW, stride=STRIDE)
+def reader() -> DocumentReader:
+    model = lively_model("gpt2", TOKENIZER.get_vocab_size(), window=32)
+    return DocumentReader(model.module, TOKENIZER, window=WINDOW, stride=STRIDE)
 
 
 def make_memory(reader: DocumentReader, count: int = len(WORDS), **how: Any) -> TextMemory:
@@ -166,9 +163,9 @@ def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None
         make_memory(reader).extend("and \ud83d")
 
 
-def test_what_cannot_write_is_said(reader: DocumentReader, tokenizer: Tokenizer) -> None:
+def test_what_cannot_write_is_said(reader: DocumentReader) -> None:
     with pytest.raises(ValueError, match="resolver names reads on before it decides"):
         TextMemory(reader, make_document(), Names())
-    lstm = DocumentReader(lively_model("lstm", tokenizer.get_vocab_size()), tokenizer, window=8)
+    lstm = DocumentReader(lively_model("lstm", TOKENIZER.get_vocab_size()), TOKENIZER, window=8)
     with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
         TextMemory(lstm, replace(make_document())).continue_text(3, 1)

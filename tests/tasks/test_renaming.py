@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
+from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.resolve.layers import add_layer
 from entity_transformers.resolve.registry import make_resolver
@@ -16,25 +16,20 @@ TEXTS = (
 DOCUMENTS = [Document(f"d{i}", 0, "train", "", tuple(t.split()), (0,)) for i, t in enumerate(TEXTS)]
 SAID = [Document("more", 0, "train", "", ("x", "Jane", "Lydia", "Darcy"), (0,))] * 50
 TOKENIZER = learn_tokenizer(DOCUMENTS + SAID, 330, "natural")
+ALIGNED = align_split(DOCUMENTS, TOKENIZER, split="train", policy="outermost", spacing="natural")
+CORPUS, _ = add_layer(ALIGNED, DOCUMENTS, make_resolver("names"), "outermost")
 
 
-@pytest.fixture(scope="module")
-def corpus() -> AlignedCorpus:
-    how = {"split": "train", "policy": "outermost", "spacing": "natural"}
-    aligned = align_split(DOCUMENTS, TOKENIZER, **how)  # type: ignore[arg-type]
-    return add_layer(aligned, DOCUMENTS, make_resolver("names"), "outermost")[0]
-
-
-def test_names_change_alike_and_nothing_else_does(corpus: AlignedCorpus) -> None:
-    found = rename(corpus, "resolver:names", TOKENIZER, 1)
-    assert len(found.tokens) == len(corpus.tokens)
-    changed = found.tokens != corpus.tokens
-    inside = corpus.layers["resolver:names"] > 0
+def test_names_change_alike_and_nothing_else_does() -> None:
+    found = rename(CORPUS, "resolver:names", TOKENIZER, 1)
+    assert len(found.tokens) == len(CORPUS.tokens)
+    changed = found.tokens != CORPUS.tokens
+    inside = CORPUS.layers["resolver:names"] > 0
     assert changed.any()
     assert not changed[~inside].any()
     for d in range(2):
-        own = corpus.document(d)
-        both = corpus, found
+        own = CORPUS.document(d)
+        both = CORPUS, found
         texts = [TOKENIZER.decode(one.tokens[own][1:].tolist()) for one in both]
         assert [one.bytes[own].sum() for one in both] == [len(text.encode()) for text in texts]
         before, after = map(str.split, texts)
@@ -43,19 +38,19 @@ def test_names_change_alike_and_nothing_else_does(corpus: AlignedCorpus) -> None
         kept = [word for word, new in pairs.items() if word == new]
         assert {"Then", "Mr.", "met", "So"} <= {*kept}
         assert not {"Vanderpool", "Darcy", "Jane", "Lydia"} & {*kept}
-    again = rename(corpus, "resolver:names", TOKENIZER, 1)
+    again = rename(CORPUS, "resolver:names", TOKENIZER, 1)
     np.testing.assert_array_equal(again.tokens, found.tokens)
 
 
-def test_a_name_of_one_token_comes_from_another_document(corpus: AlignedCorpus) -> None:
+def test_a_name_of_one_token_comes_from_another_document() -> None:
     [jane, lydia] = (TOKENIZER.encode(" " + name).ids for name in ("Jane", "Lydia"))
     assert len(jane) == len(lydia) == 1
-    found = rename(corpus, "resolver:names", TOKENIZER, 1)
-    first, second = (corpus.document(d) for d in range(2))
-    there = found.tokens[first][corpus.tokens[first] == jane[0]]
+    found = rename(CORPUS, "resolver:names", TOKENIZER, 1)
+    first, second = (CORPUS.document(d) for d in range(2))
+    there = found.tokens[first][CORPUS.tokens[first] == jane[0]]
     assert len(set(there.tolist())) == 1
-    assert there[0] in corpus.tokens[second]
-    assert there[0] not in corpus.tokens[first]
+    assert there[0] in CORPUS.tokens[second]
+    assert there[0] not in CORPUS.tokens[first]
 
 
 def test_invented_names_have_as_many_tokens_as_asked() -> None:
