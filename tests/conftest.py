@@ -18,8 +18,6 @@ patient = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("patient", deadline=None, suppress_health_check=patient)
 settings.load_profile("patient")
 SHARED = Path(os.environ.get("ENTITY_TRANSFORMERS_DATA", ROOT.parent / "shared" / "data"))
-
-
 LONG = ("test_study.py", "test_readme.py", "test_recall.py", "test_every_kind.py")
 
 
