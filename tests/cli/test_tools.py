@@ -27,7 +27,6 @@ MODEL = Path("data/tiny/models/gpt2e/1")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("tools")
     make_study(home)
-    (home / "book.txt").write_text("Anna met Bob at the station.\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         run_steps("corpus")
@@ -206,7 +205,6 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
     ("verify tinier", "no study 'tinier'"),
     (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/1: not trained yet"),
     (f"export-model {STUDY} gpt3 --output x", "model 'gpt3', expected one of"),
-    (f"remember book.txt --model {MODEL} --window 99", "of 99 tokens and 64 kept ones"),
 ])  # fmt: skip
 def test_errors(capsys: pytest.CaptureFixture[str], line: str, expected: str) -> None:
     assert expected in fail(capsys, *line.split())
