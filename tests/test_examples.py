@@ -11,11 +11,8 @@ from entity_transformers.corpus.alignment import END, learn_tokenizer
 from entity_transformers.corpus.marked import read_marked
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs/model.md").read_text()
 TEXT = "[1 Anna] met [2 Bob]. [1 She] gave [2 him] a book."
-
-
-def find_blocks(document: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 
 
 def test_the_examples_of_the_model_s_document_run(tmp_path, monkeypatch):
@@ -29,7 +26,7 @@ def test_the_examples_of_the_model_s_document_run(tmp_path, monkeypatch):
     model.save_pretrained(tmp_path / "exported")
     tokenizer.save(str(tmp_path / "exported" / "tokenizer.json"))
     monkeypatch.chdir(tmp_path)
-    reading, keeping, training = find_blocks("docs/model.md")
+    reading, keeping, training = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     for name in ("one.txt", "another.txt"):
         Path(name).write_text("Anna met Bob. Then Anna left Bob.")
     names: dict[str, Any] = {}

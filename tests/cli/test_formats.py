@@ -28,23 +28,18 @@ def examples(format: str) -> Iterator[tuple[str, str]]:
         yield "jsonl" if ending == "json" else ending, text
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.mark.parametrize("format", ENDINGS)
+def test_the_example_of_a_format_is_read_and_makes_a_study(format, tmp_path, monkeypatch, capsys):
     for name in ("params.yaml", "Snakefile"):
         shutil.copy(ROOT / name, tmp_path)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize("format", ENDINGS)
-def test_the_example_of_a_format_is_read_and_makes_a_study(home, format, capsys):
     for split in ("train", "dev", "test"):
-        (home / "letters" / split).mkdir(parents=True)
+        Path("letters", split).mkdir(parents=True)
         for ending, text in examples(format):
             own = text.replace("newdoc id = letter", f"newdoc id = {split}")
-            (home / "letters" / split / f"letter.{ending}").write_text(own)
-    one = sorted((home / "letters" / "dev").iterdir())[-1]
-    assert detect_format(home / "letters")[0] == detect_format(one)[0] == format
+            Path("letters", split, f"letter.{ending}").write_text(own)
+    one = max(Path("letters/dev").iterdir())
+    assert detect_format(Path("letters"))[0] == detect_format(one)[0] == format
     [document] = read_corpus(format, one)
     assert document.words == WORDS
     ada, friend = sorted({m.chain for m in document.mentions})

@@ -202,14 +202,11 @@ def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, k
     target = tmp_path / f"mutated{kind}"
     mutated = mutate(source.read_bytes().decode("latin-1"), changes)
     target.write_bytes(mutated.encode("latin-1", "replace"))
+    format = "jsonl" if kind == ".jsonl" else "ontonotes"
     for policy in get_args(Policy):
-        read_or_fail("jsonl" if kind == ".jsonl" else "ontonotes", target, policy)
-
-
-def read_or_fail(format: str, path: Path, policy: Policy) -> None:
-    try:
-        found = list(read_corpus(format, path, bad_documents=policy))
-    except CorpusError as error:
-        assert str(path) in str(error)  # noqa: PT017
-    else:
-        check(found, Ledger(policy))
+        try:
+            found = list(read_corpus(format, target, bad_documents=policy))
+        except CorpusError as error:
+            assert str(target) in str(error)  # noqa: PT017
+        else:
+            check(found, Ledger(policy))

@@ -10,21 +10,13 @@ from torch import Tensor
 from trainings import make_training, weights
 
 from entity_transformers.models.base import Batch
-from entity_transformers.models.gpt2_antecedent import GPT2Antecedent, antecedent_losses, score_head
+from entity_transformers.models.gpt2_antecedent import antecedent_losses, score_head
 
 WINDOW = SMALL["window"]
 KIND = "gpt2-antecedent"
 LABELS = torch.tensor([[1, 1, 0, 1, 2, 2, 1, 2], [0, 3, 0, 3, 0, 3, 3, 0], [0] * 8])
+TOKENS = torch.randint(VOCABULARY, (3, WINDOW), generator=torch.Generator().manual_seed(1))
 POSITIONS = torch.tensor([[*range(8)], [0, 1, 2, 0, 1, 2, 3, 4], [*range(8)]])
-
-
-@pytest.fixture
-def tokens() -> Tensor:
-    return torch.randint(VOCABULARY, (3, WINDOW), generator=torch.Generator().manual_seed(1))
-
-
-def lively(**changes: object) -> GPT2Antecedent:
-    return lively_model(KIND, **changes)
 
 
 def losses_by_hand(weights: np.ndarray, labels: list[int], begins: list[int]) -> list[float]:
@@ -44,14 +36,14 @@ def losses_by_hand(weights: np.ndarray, labels: list[int], begins: list[int]) ->
 @pytest.mark.parametrize(("layer", "head"), [(1, 1), (1, 2), (2, 2)])
 @torch.no_grad()
 def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(
-    layer: int, head: int, packed: bool, tokens: Tensor
+    layer: int, head: int, packed: bool
 ) -> None:
-    model = lively(antecedent_layer=layer, antecedent_head=head, antecedent_weight=0.5)
+    model = lively_model(KIND, antecedent_layer=layer, antecedent_head=head, antecedent_weight=0.5)
     positions = POSITIONS if packed else None
     model.show_attention()
     given = {} if positions is None else {"position_ids": positions}
     shown = model.module.transformer(
-        tokens, output_attentions=True, output_hidden_states=True, use_cache=False, **given
+        TOKENS, output_attentions=True, output_hidden_states=True, use_cache=False, **given
     )
     scores = score_head(
         model.module.transformer.h[layer - 1], shown.hidden_states[layer - 1], head - 1
@@ -66,14 +58,14 @@ def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(
     assert found[0].count_nonzero() == 3
     assert found[1].count_nonzero() == (2 if packed else 3)
 
-    hidden, state = model.encode(Batch(tokens, LABELS, positions), model.start(3))
+    hidden, state = model.encode(Batch(TOKENS, LABELS, positions), model.start(3))
     assert torch.equal(hidden, shown.last_hidden_state)  # in evaluation it is its GPT-2
     assert state.penalty is None
     model.module.train()
     model.module.transformer.drop.p = 0.0
     for block in model.module.transformer.h:
         block.attn.attn_dropout.p = block.attn.resid_dropout.p = block.mlp.dropout.p = 0.0
-    _, state = model.encode(Batch(tokens, LABELS, positions), model.start(3))
+    _, state = model.encode(Batch(TOKENS, LABELS, positions), model.start(3))
     torch.testing.assert_close(state.penalty, 0.5 * found.sum(), rtol=1e-5, atol=1e-6)
 
 

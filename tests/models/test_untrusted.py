@@ -183,9 +183,7 @@ CONFIGS: dict[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize("case", CONFIGS)
-def test_a_config_that_nothing_can_be_made_of_is_one_line(
-    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_config_that_nothing_can_be_made_of_is_one_line(tmp_path, case, monkeypatch):
     """Neither is code run, nor is anybody asked whether it may be."""
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked"))
     tiny_model("gpt2").save(tmp_path)

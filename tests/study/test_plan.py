@@ -24,11 +24,6 @@ def digests(path: Path, **overrides: object) -> dict[Run, str]:
     }
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    return make_study(tmp_path)
-
-
 @pytest.mark.parametrize(("key", "value", "steps"), [
     ("probe.batch", 3, {"probe"}),
     ("ner.epochs", 2, {"ner"}),
@@ -36,8 +31,9 @@ def study(tmp_path: Path) -> Path:
     ("report.title", "Another", set()),
     ("report.bootstrap_samples", 7, set()),
 ])  # fmt: skip
-def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
+def test_values(tmp_path: Path, key: str, value: object, steps: set[str]) -> None:
     """Each value changes exactly the runs of the steps that read it."""
+    study = make_study(tmp_path)
     before, after = digests(study), digests(study, **{key.replace(".", "__"): value})
     assert before.keys() == after.keys()
     assert {step for (step, _), one in before.items() if after[step, _] != one} == steps
@@ -46,8 +42,9 @@ def test_values(study: Path, key: str, value: object, steps: set[str]) -> None:
     assert (new.get(key) == value) == bool(steps)
 
 
-def test_what_is_read_counts(study: Path) -> None:
+def test_what_is_read_counts(tmp_path: Path) -> None:
     """An encoder changes all that reads the corpus; a model's values, what reads that model."""
+    study = make_study(tmp_path)
     before = digests(study)
     after = digests(study, tokenizer__vocabulary=410)
     same = {step for (step, model), one in before.items() if after[step, model] == one}

@@ -15,11 +15,6 @@ from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks.perplexity import hidden_rows, mention_distances, score_hidden
 
 
-@pytest.fixture(scope="module")
-def bert() -> LanguageModel:
-    return lively_model("bert", VOCABULARY, window=WINDOW)
-
-
 def score_plainly(model: LanguageModel, corpus: AlignedCorpus) -> np.ndarray:
     """One document, window and token at a time: minus its log-probability by transformers."""
     found = []
@@ -38,7 +33,8 @@ def score_plainly(model: LanguageModel, corpus: AlignedCorpus) -> np.ndarray:
     return np.array(found)
 
 
-def test_each_token_is_hidden_alone(bert: LanguageModel, corpus: AlignedCorpus) -> None:
+def test_each_token_is_hidden_alone(corpus: AlignedCorpus) -> None:
+    bert = lively_model("bert", VOCABULARY, window=WINDOW)
     expected = score_plainly(bert, corpus)
     for batch in (1, 5, 64):
         found = score_hidden(bert, corpus, window=WINDOW, batch=batch)

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
 from checkout import ROOT, run
 
 PLUGIN = ROOT / "workflow/logger"
@@ -22,14 +21,6 @@ rule bad:
     log: "logs/bad.log"
     shell: "(seq 40; echo why; exit 3) 2>&1 | tee {log}"
 """
-
-
-@pytest.fixture
-def panel(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(PLUGIN))
-    import snakemake_logger_plugin_panel as module
-
-    return module
 
 
 def follow(folder: Path, *targets: str, check: bool = True) -> str:
@@ -74,7 +65,10 @@ def test_jobs_that_ctrl_c_stopped_are_a_line_each_and_how_to_go_on(tmp_path: Pat
     ]
 
 
-def test_the_last_line_of_a_long_log_is_found(panel, tmp_path: Path) -> None:
+def test_the_last_line_of_a_long_log_is_found(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    import snakemake_logger_plugin_panel as panel
+
     log = tmp_path / "long.log"
     log.write_bytes(b"\xff" * 10000 + b"\nlast\n  \n}\n")
     assert panel.last_line((log,)) == "last"

@@ -14,7 +14,6 @@ from safetensors.torch import save_file
 from tiny import GPT2_SHAPE as SHAPE
 from tiny import random_memory, stir, tiny_gpt2
 from torch import Tensor
-from transformers import GPT2LMHeadModel
 from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 
 from entity_transformers.models.gpt2e.attention import EntityAttention
@@ -136,20 +135,13 @@ def test_no_entities_means_vectors_of_ones(switches: dict[str, Any]) -> None:
         torch.testing.assert_close(model(tokens, **given).logits, ones, rtol=0, atol=5e-6)
 
 
-@pytest.fixture(scope="module")
-def gpt2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_loads_gpt2_weights_and_equals_it_to_the_bit_behind_a_closed_gate(tmp_path):
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("gpt2")
-    tiny_gpt2().save_pretrained(folder)
-    return folder
-
-
-def test_loads_gpt2_weights_and_equals_it_to_the_bit_behind_a_closed_gate(gpt2_folder):
-    gpt2 = GPT2LMHeadModel.from_pretrained(gpt2_folder).eval()
-    config = GPT2EConfig.from_pretrained(gpt2_folder, entity_gate="zero", entity_layer_norm=True)
-    model, info = GPT2EForCausalLM.from_pretrained(
-        gpt2_folder, config=config, output_loading_info=True
-    )
+    gpt2 = tiny_gpt2()
+    gpt2.save_pretrained(tmp_path)
+    config = GPT2EConfig.from_pretrained(tmp_path, entity_gate="zero", entity_layer_norm=True)
+    how = {"config": config, "output_loading_info": True}
+    model, info = GPT2EForCausalLM.from_pretrained(tmp_path, **how)
     parts = ("q_attn", "k_attn", "v_attn", "c_proj", "ln")
     names = ["gate", *(f"{part}.{kind}" for part in parts for kind in ("weight", "bias"))]
     assert set(info["missing_keys"]) == {
