@@ -139,7 +139,8 @@ def test_a_comparison_pairs_units_and_seeds(entries):
     side = (entries["gpt2e"], intervals.loss("test", "on"))
     other = (entries["gpt2"], intervals.loss("test", "off"))
     found = intervals.compare(results, side, other)
-    gaps = intervals.pair_seeds(results, side, other)
+    ours, theirs = (results.by_seed(*one) for one in (side, other))
+    gaps = [ours[seed] - theirs[seed] for seed in ours]
     assert found.value == pytest.approx(np.mean(gaps))
     assert found.errors[1] == pytest.approx(stats.sem(gaps))
     assert found.units == 40

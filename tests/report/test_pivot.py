@@ -84,7 +84,7 @@ def test_columns_come_from_an_axis_and_models_from_either_side(results: Results)
 
 
 def test_a_row_of_differences_is_paired_by_seed(results: Results) -> None:
-    columns = (Measure("Loss", compare="seeds"), Measure("no"))
+    columns = (Measure("Loss", digits=4, compare="seeds"), Measure("no"))
     size = values("size", {"16": "few"})
     rows = build(results, size, models(difference=True), columns=columns)
     gaps = [1.0, 5.0]

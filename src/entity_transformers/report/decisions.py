@@ -38,7 +38,7 @@ def _against(heading: str, less: str, **ours: str) -> Measure:
     def other(_: Results, place: Place) -> Place | None:
         return None if place["part"] == PLAIN else {"part": less, "group": ""}
 
-    return Measure(heading, "loss", place=ours, against=other)
+    return Measure(heading, "loss", 4, place=ours, against=other)
 
 
 COSTS = Pivot(

@@ -72,7 +72,8 @@ class Variance(NamedTuple):
 F1 = "f1"
 UNITS = {"loss": "nll", "last_word_perplexity": "nll", "span_f1": F1, "accuracy": "correct"}
 """By the name of a measure what of its units it is: the sum of their values by that of their counts
-(nats per token, right answers per question), or `F1`, which is such a ratio, too."""
+(nats per token, right answers per question), or `F1`, which is such a ratio, too. Those of any
+other measure have its name."""
 
 
 def divide(value: np.ndarray, *counts: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -89,11 +90,10 @@ def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
     return divide(*columns[:half], axis=axis) - divide(*columns[half:], axis=axis)
 
 
-def _read_units(
-    results: Results, side: Side, measure: str
-) -> dict[int, tuple[tuple[str, ...], Columns]]:
+def _read_units(results: Results, side: Side) -> dict[int, tuple[tuple[str, ...], Columns]]:
     """The names of the units and the columns to `divide`, of each seed; none without a model."""
     model, key = side
+    measure = UNITS.get(key.measure, key.measure)
     about = {name: value for name, value in key.about if (measure, name) != (F1, "average")}
     names = ("correct", "predicted", "gold") if measure == F1 else (measure,)
     found = [
@@ -108,22 +108,16 @@ def _read_units(
     return read
 
 
-def describe(results: Results, side: Side, measure: str = "") -> Estimate | None:
+def describe(results: Results, side: Side) -> Estimate | None:
     """A model's number with its interval; None where it has no units."""
-    read = _read_units(results, side, measure or UNITS[side[1].measure])
-    found = estimate(divide, [columns for _, columns in read.values()], results.bootstrap_samples)
+    read = [columns for _, columns in _read_units(results, side).values()]
+    found = estimate(divide, read, results.bootstrap_samples)
     return found and replace(found, signed=False)
 
 
-def compare(
-    results: Results, ours: Side, theirs: Side, measure: str = "", other: str = ""
-) -> Estimate | None:
-    """The first number minus the second (of ``other`` units), paired by unit and seed."""
-    measure = measure or UNITS[ours[1].measure]
-    first, second = (
-        (side[0], _read_units(results, side, name))
-        for side, name in ((ours, measure), (theirs, other or measure))
-    )
+def compare(results: Results, ours: Side, theirs: Side) -> Estimate | None:
+    """The first number minus the second, paired by unit and seed."""
+    first, second = ((side[0], _read_units(results, side)) for side in (ours, theirs))
     pairs = []
     for (units, columns), (their_units, their_columns) in pair_up(first, second):
         if units != their_units or not np.array_equal(columns[-1], their_columns[-1]):
@@ -245,19 +239,14 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
     return (value - half, value + half), p
 
 
-def pair_seeds(
-    results: Results, first: Side, second: Side, transform: Transform = float
-) -> list[float]:
-    """Differences first - second of two models' numbers, one for each pair (`pair_up`)."""
-    sides = ((side[0], results.by_seed(*side)) for side in (first, second))
-    return [transform(ours) - transform(theirs) for ours, theirs in pair_up(*sides)]
-
-
 def compare_seeds(
     results: Results, first: Side, second: Side, transform: Transform = float
 ) -> Estimate | None:
-    """The mean of `pair_seeds`, with Student's interval if there are several; None for no seed."""
-    gaps = pair_seeds(results, first, second, transform)
+    """The mean difference first - second of two models' numbers, paired by seed (`pair_up`), with
+    Student's interval if there are several; None for no seed.
+    """
+    sides = ((side[0], results.by_seed(*side)) for side in (first, second))
+    gaps = [transform(ours) - transform(theirs) for ours, theirs in pair_up(*sides)]
     return add_up(gaps) if gaps else None
 
 

@@ -323,7 +323,7 @@ def _adapter_columns(results: Results) -> Iterator[Measure]:
     yield Measure("Test", "loss", 4, shows="plain", place=scored)
     for name, heading in (("LoRA", "minus LoRA"), (NAMES["none"], "minus no labels")):
         other = {"model": list_adapters(results).get(name)}
-        yield Measure(heading, "loss", place=scored, against=other)
+        yield Measure(heading, "loss", 4, place=scored, against=other)
 
 
 ADAPTERS = Pivot(

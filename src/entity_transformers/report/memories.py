@@ -164,7 +164,7 @@ def _less(heading: str, against: Any, scope: str = "all") -> Measure:
     """The row's loss minus another side's, of all tokens or those far from their entity's last
     mention, paired by document and seed; a dash if they are the same.
     """
-    return Measure(heading, "loss", place={"scope": scope}, against=against)
+    return Measure(heading, "loss", 4, place={"scope": scope}, against=against)
 
 
 def _baseline(results: Results, _: Place) -> Place:

@@ -183,12 +183,12 @@ CONTROLS = Pivot(
     step=STEP,
     rows=(Axis(("Against", "Entities"), _list_differences),),
     columns=(
-        Measure("Difference", digits=4, held="found"),
+        Measure("Difference", digits=4, cell="found"),
         Measure("p", digits=4, cell=lambda _, row: row["found"].p),
         Measure("Documents", digits=0, cell=lambda _, row: row["found"].units),
         Measure("Error over documents", digits=4, cell=lambda _, row: row["found"].errors[0]),
         Measure("Error over seeds", digits=4, cell=lambda _, row: row["found"].errors[1]),
-        Measure("Verdict", held="verdict"),
+        Measure("Verdict", cell="verdict"),
     ),
     measures=lambda results: (
         f"""The loss of {_tested(results)} minus that of the other model, in

@@ -152,10 +152,11 @@ class Measure:
     scale      a function of each seed's number: its logarithm ...
     compare    in a row of differences: "units" and seeds, "seeds" alone, "cell": what the column
                has in every row, or "": a dash
-    against    makes it a column of differences: what is another one in the place of the number
-               that is subtracted; a function of the place may give None for a dash
-    cell       another way to fill it: a text or a number
-    held       the same as the row's own place holds it, by this name
+    against    makes it a column of differences over units: what is another one in the place of the
+               number that is subtracted (a dash for rows without it), or a function that gives it
+               (None for a dash)
+    cell       another way to fill it: a function that gives a text or a number, or the name by
+               which the row's place holds one
     """
 
     heading: str
@@ -167,19 +168,19 @@ class Measure:
     compare: str = ""
     place: Mapping[str, Any] = field(default_factory=dict)
     against: Place | Callable[[Results, Place], Place | None] | None = None
-    cell: Callable[[Results, Place], Cell | float | None] | None = None
-    held: str = ""
+    cell: Callable[[Results, Place], Cell | float | None] | str | None = None
 
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
         if "against" in place and self.compare != "cell":
-            return self._subtract(results, place)
-        if self.against is not None:
-            other = self.against(results, place) if callable(self.against) else self.against
-            return MISSING if other is None else subtract(results, place, {**place, **other})
-        read = self.cell or self._read
-        found = place.get(self.held) if self.held else read(results, place)
+            found = self._compare(results, place)
+        elif self.against is not None:
+            found = self._subtract(results, place)
+        elif isinstance(self.cell, str):
+            found = place.get(self.cell)
+        else:
+            found = (self.cell or self._read)(results, place)
         if isinstance(found, str):
             return found
         digits = 0 if self.shows == "count" else self.digits
@@ -198,13 +199,18 @@ class Measure:
         return found.value if self.shows == "plain" else found
 
     def _subtract(self, results: Results, place: Place) -> Cell:
+        if callable(self.against):
+            other = self.against(results, place)
+        else:
+            other = self.against if {*(self.against or ())} <= place.keys() else None
+        return MISSING if other is None else subtract(results, place, {**place, **other})
+
+    def _compare(self, results: Results, place: Place) -> Cell | None:
         if not self.compare:
-            return Number(None)
+            return None
         sides = side(place), side(place, **place["against"])
         found = intervals.compare(results, *sides) if self.compare == "units" else None
-        found = found or intervals.compare_seeds(results, *sides, self.scale)
-        shown: Any = {"digits": self.digits, "percent": True} if self.percent else {}
-        return replace(found, **shown) if found else MISSING
+        return found or intervals.compare_seeds(results, *sides, self.scale) or MISSING
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:

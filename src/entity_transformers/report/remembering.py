@@ -170,7 +170,7 @@ def _find_bits(results: Results, place: Place, text: str, window: int) -> float 
 
 def _budgets(results: Results, step: str) -> Iterator[Measure]:
     for size in sorted({*map(int, results.frame.distinct("budget", step))} - {0}):
-        yield Measure(f"{size:,} tokens", digits=4, held=str(size))
+        yield Measure(f"{size:,} tokens", digits=4, cell=str(size))
 
 
 def make_losses(step: str) -> Pivot:
@@ -181,8 +181,8 @@ def make_losses(step: str) -> Pivot:
         step=step,
         rows=(Axis(("Text", "Window", "Kept"), _list_policies),),
         columns=(
-            Measure("Loss", digits=4, held="loss"),
-            Measure("Bits per byte", digits=4, held="bits"),
+            Measure("Loss", digits=4, cell="loss"),
+            Measure("Bits per byte", digits=4, cell="bits"),
             partial(_budgets, step=step),
         ),
         measures="""The loss in nats per token without a memory, and how much higher (+) or lower
@@ -289,12 +289,12 @@ def make_contrasts(step: str) -> Pivot:
         step=step,
         rows=(Axis(("", "Text", "Window", "Kept", "First", "Second"), _judged_rows),),
         columns=(
-            Measure("First minus second", digits=4, held="gap"),
-            Measure("In unseen texts", digits=4, held="unseen"),
-            Measure("Near mentions", digits=4, held="near"),
-            Measure("Far mentions", digits=4, held="far"),
-            Measure("p (Holm)", digits=4, held="p"),
-            Measure("Verdict", held="verdict"),
+            Measure("First minus second", digits=4, cell="gap"),
+            Measure("In unseen texts", digits=4, cell="unseen"),
+            Measure("Near mentions", digits=4, cell="near"),
+            Measure("Far mentions", digits=4, cell="far"),
+            Measure("p (Holm)", digits=4, cell="p"),
+            Measure("Verdict", cell="verdict"),
         ),
         measures="""The plan's contrasts (studies/remembering.md), which were set before any score
             was known.""",
@@ -342,12 +342,12 @@ PRICES = Pivot(
     step=CACHE,
     rows=(Axis(("Kept", "Tokens"), _list_prices),),
     columns=(
-        Measure("Loss", digits=4, held="loss"),
-        Measure("Share of the gain", digits=0, percent=True, held="share"),
-        Measure("KiB", digits=0, held="held"),
-        Measure("As a window of", digits=0, held="length"),
-        Measure("KiB of that", digits=0, held="more"),
-        Measure("Times as many", digits=0, held="times"),
+        Measure("Loss", digits=4, cell="loss"),
+        Measure("Share of the gain", digits=0, percent=True, cell="share"),
+        Measure("KiB", digits=0, cell="held"),
+        Measure("As a window of", digits=0, cell="length"),
+        Measure("KiB of that", digits=0, cell="more"),
+        Measure("Times as many", digits=0, cell="times"),
     ),
     measures="""What a memory beside the shortest window gains, as a share of what the longest
         window gains over the shortest, and the longer window that has the same loss.""",
@@ -383,7 +383,7 @@ GAINS = Pivot(
     title="Where the gain falls",
     step=CACHE,
     rows=(Axis(("What is held", "Tokens"), _list_held),),
-    columns=tuple(Measure(kind, digits=4, held=kind) for kind in KINDS),
+    columns=tuple(Measure(kind, digits=4, cell=kind) for kind in KINDS),
     measures="""Nats per token of the whole text minus those of the shortest window alone, by kind
         of token, so that the columns add up to the whole difference.""",
     note="""Mentions are of names, found by their spelling. Numbers are means over books, with

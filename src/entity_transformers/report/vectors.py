@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, paper
+from entity_transformers.report import paper
 from entity_transformers.report.figures import draw_cloud
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.pivot import (
@@ -344,15 +344,6 @@ def _baseline(heading: str, name: str, **place: str) -> Measure:
     return Measure(heading, f"accuracy_{name}", 1, percent=True, shows="plain", place=place)
 
 
-def _less(heading: str, name: str) -> Measure:
-    """The share of right answers of the head, less that of a baseline."""
-
-    def cell(results: Results, place: Place) -> Cell | None:
-        return intervals.compare(results, side(place), side(place), "correct", name)
-
-    return Measure(heading, "accuracy", 1, percent=True, cell=cell)
-
-
 def _say_heads(results: Results) -> str:
     choose, report = (results.split(PROBE, name) for name in ("chosen_accuracy", "accuracy"))
     shares = results.frame.runs(at(PROBE, "mentions_left_out", report)).values()
@@ -389,8 +380,10 @@ HEADS = Pivot(
         _baseline("Nearest", "nearest", **ALONE),
         _baseline("Same head word", "same_head", **ALONE),
         _baseline("Chance", "chance", **ALONE),
-        _less("Minus nearest", "nearest"),
-        _less("Minus by distance", "by_distance"),
+        *(
+            Measure(f"Minus {name}", "accuracy", 1, percent=True, against={"measure": measure})
+            for name, measure in (("nearest", "nearest"), ("by distance", "by_distance"))
+        ),
     ),
     measures="""How often, in %, the earlier mention that receives most of a head's attention
         belongs to the same chain, with 95% intervals over documents.""",

@@ -3,26 +3,28 @@
 from typing import Any
 
 from entity_transformers.step import MODEL, Rows, Run, step
-from entity_transformers.steps.choices import TOLD, minus
+from entity_transformers.steps.choices import TOLD
 
 
 def tables() -> tuple[Any, ...]:
     """What it changes to tell the chains."""
     from entity_transformers.report import pivot as p
+    from entity_transformers.report.pivot import Measure
 
+    nothing, others = {"told": "nothing"}, {"told": "others"}
     return (
         p.Pivot(
             "told_passages",
             "Last words with the chains told in the text",
             "told_passages",
             columns=(
-                p.Measure("Passages", shows="count"),
-                p.Measure("Right", "", 1, True, "interval"),
-                minus("minus nothing", "correct", told="nothing"),
-                minus("minus others", "correct", told="others"),
-                p.Measure("Nats of the last word", "nats", 3),
-                minus("Nats minus nothing", "nll", told="nothing"),
-                minus("Nats minus others", "nll", told="others"),
+                Measure("Passages", shows="count"),
+                Measure("Right", "", 1, True, "interval"),
+                Measure("minus nothing", "", 1, True, against=nothing),
+                Measure("minus others", "", 1, True, against=others),
+                Measure("Nats of the last word", "nats", 3),
+                Measure("Nats minus nothing", "nll", 3, against=nothing),
+                Measure("Nats minus others", "nll", 3, against=others),
             ),
             where={"split": "lambada", "measure": "accuracy"},
             rows=(p.values("told", TOLD, "Told"), p.models()),
