@@ -72,7 +72,7 @@ def test_axes_are_nested_shown_in_another_order_and_filtered(results: Results) -
 
 
 def test_columns_come_from_an_axis_and_models_from_either_side(results: Results) -> None:
-    columns = (cross(runs(), [Measure("loss", digits=0)], "s", "{0}: {1}"),)
+    columns = (cross(runs(), [Measure("loss", digits=0)], "{0}: {1}"),)
     rows = build(results, values("size", {"16": "few"}, "Cache"), columns=columns)
     assert rows[0] == ["Cache", "GPT2: loss", "GPT2E off: loss", "GPT2E on: loss"]
     assert [cell.split(" ")[0] for cell in rows[1]] == ["few", "2", "5", "5"]

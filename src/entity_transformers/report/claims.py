@@ -126,7 +126,7 @@ def _less(
     """
 
     def judge(results: Results) -> Judged:
-        split = intervals.judged_split(results) or ""
+        split = intervals.judged_split(results)
         ours, theirs = results.proposed, results.proposed if itself else results.baseline
         sides = (ours, key(split, "on")), (theirs, key(split, "off"))
         by_units = sides[0][1].measure in intervals.UNITS
@@ -219,7 +219,7 @@ CLAIMS = {
 
 def read_perplexities(results: Results) -> dict[ModelEntry, float]:
     """Perplexity per token of each model with the entities that it reads, the lowest first."""
-    split, found = intervals.judged_split(results) or "", {}
+    split, found = intervals.judged_split(results), {}
     for model in results.trained:
         given = "on" if has_entities(model) else "off"
         mean = results.statistic(model, loss(split, given, "perplexity")).value
@@ -232,7 +232,7 @@ def say_perplexity(results: Results) -> str:
     """Of the models that the paper compares; of a study without a model under test, from the lowest
     to the highest.
     """
-    split = intervals.judged_split(results) or ""
+    split = intervals.judged_split(results)
     start = f"Perplexity per token on {split}: "
     if not results.tests_a_model:
         read = [f"{n:,.2f} ({write_label(m)})" for m, n in read_perplexities(results).items()]

@@ -177,4 +177,4 @@ def build_example(results: Results) -> Table:
     )
 
 
-PARTS = (Part(STEP, "The text", (build_corpus, build_example)),)
+PARTS = (Part(STEP, (build_corpus, build_example)),)

@@ -168,6 +168,6 @@ def say_setlm(results: Results) -> tuple[str, ...]:
 
 
 PARTS = (
-    Part(DECISIONS, "Entity decisions", (COSTS, WORDS, NEXT)),
-    Part(SETLM, "Entity decisions, token by token", (TOKENS, DECIDED), say=say_setlm),
+    Part(DECISIONS, (COSTS, WORDS, NEXT)),
+    Part(SETLM, (TOKENS, DECIDED), say=say_setlm),
 )

@@ -284,10 +284,12 @@ def loss(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
     return at("perplexity", measure, split, entities=entities, **part)
 
 
-def judged_split(results: Results) -> str | None:
-    """The split that claims are judged on: test, else dev, else the first with scores per unit."""
+def judged_split(results: Results) -> str:
+    """The split that claims are judged on: test, else dev, else the first with scores per unit, ""
+    for none.
+    """
     splits = results.units.splits("perplexity", "nll")
-    return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), None)
+    return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), "")
 
 
 def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Estimate | None:
@@ -295,7 +297,7 @@ def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Es
     minus those of another one, given entities "on", "off" or "shuffled"; None where one was not
     scored.
     """
-    split = judged_split(results) or ""
+    split = judged_split(results)
     return compare(results, (results.proposed, loss(split, "on")), (against, loss(split, given)))
 
 
@@ -304,7 +306,7 @@ def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
     with shuffled ids if it reads any, against every control in the condition, entities on or off,
     in which its loss is lower: the other one, what it is given, and the difference.
     """
-    ours, split = results.proposed, judged_split(results) or ""
+    ours, split = results.proposed, judged_split(results)
     pairs = [(results.baseline, "off")]
     if ours is not None and has_entities(ours):
         pairs += [(ours, "off"), (ours, "shuffled")]

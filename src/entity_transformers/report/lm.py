@@ -310,15 +310,15 @@ def list_adapters(results: Results) -> dict[str, ModelEntry]:
 
 def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | None:
     """The loss of one entry, its labels given, less that of another; None if one was not scored."""
-    listed, key = list_adapters(results), loss(intervals.judged_split(results) or "", "on")
+    listed, key = list_adapters(results), loss(intervals.judged_split(results), "on")
     return intervals.compare(results, (listed.get(ours), key), (listed.get(theirs), key))
 
 
-def _adapter_columns(results: Results) -> Iterator[Measure]:
+def _adapter_columns(results: Results, _: Place) -> Iterator[Measure]:
     for rate in results.frame.distinct("learning_rate", STEP, measure="trial_loss"):
         place = {"learning_rate": rate, "split": "dev"}
         yield Measure(f"Dev, rate {rate}", "trial_loss", 4, place=place)
-    split = intervals.judged_split(results) or ""
+    split = intervals.judged_split(results)
     scored = {"step": "perplexity", "split": split, "entities": "on"}
     yield Measure("Test", "loss", 4, shows="plain", place=scored)
     for name, heading in (("LoRA", "minus LoRA"), (NAMES["none"], "minus no labels")):
@@ -361,7 +361,7 @@ def say_adapters(results: Results) -> tuple[str, ...]:
 
 
 PARTS = (
-    Part(STEP, "The models", (MODELS,), {"figure2": draw_training, "figure3": draw_validation}),
-    Part(STEP, "Every system", (OVERVIEW,), {"overview": draw_overview}, name="overview"),
-    Part(STEP, str(ADAPTERS.title), (ADAPTERS,), say=say_adapters, name="adapters"),
+    Part(STEP, (MODELS,), {"figure2": draw_training, "figure3": draw_validation}),
+    Part(STEP, (OVERVIEW,), {"overview": draw_overview}, name="overview", title="Every system"),
+    Part(STEP, (ADAPTERS,), say=say_adapters, name="adapters", title=str(ADAPTERS.title)),
 )

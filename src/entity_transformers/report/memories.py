@@ -85,7 +85,7 @@ RECALLED = Pivot(
     step=RECALL,
     where={"measure": "accuracy"},
     rows=(values("model", list_trained, "Reading and learning"),),
-    columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")], RECALL),),
+    columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")]),),
     measures="""The share of correct answers to questions about facts that the first window of a
         generated document states, and that later windows can see only through the memory.""",
     note=_say_recall,
@@ -172,7 +172,7 @@ def _baseline(results: Results, _: Place) -> Place:
     return {"model": results.baseline, "labels": "none"}
 
 
-def _groups(results: Results) -> Iterator[Measure]:
+def _groups(results: Results, _: Place) -> Iterator[Measure]:
     for (grouping, name), heading in GROUPS.items():
         if name in results.frame.distinct(grouping, "mentions", measure="loss"):
             yield Measure(heading, "loss", 4, place={grouping: name})
@@ -305,7 +305,7 @@ def draw_capacity(results: Results) -> figures.Figure | None:
 
 
 PARTS = (
-    Part(RECALL, "What the memory can carry", (RECALLED,), {"recall": draw_recall}),
-    Part("mentions", "Where a memory pays", (MENTIONS,)),
-    Part("capacity", str(CAPACITY.title), (CAPACITY,), {"capacity": draw_capacity}, say_capacity),
+    Part(RECALL, (RECALLED,), {"recall": draw_recall}),
+    Part("mentions", (MENTIONS,)),
+    Part("capacity", (CAPACITY,), {"capacity": draw_capacity}, say_capacity),
 )

@@ -62,7 +62,7 @@ def list_parts(results: Results) -> Iterator[Part]:
     for step in STEPS.values():
         if step.name in results.shown:
             if step.tables is not None:
-                yield Part(step.name, step.title, step.tables())
+                yield Part(step.name, step.tables())
             yield from (part for part in PARTS if part.step == step.name)
 
 
@@ -78,7 +78,8 @@ def build_sections(results: Results, figures: bool = True) -> list[Section]:
             for name, draw in part.figures.items() if figures else ():
                 if (figure := draw(results)) is not None:
                     drawn[name] = figure, " ".join((draw.__doc__ or "").split())
-        sections.append(Section(part.name or part.step, part.title, tables, drawn))
+        title = part.title or STEPS[part.step].title
+        sections.append(Section(part.name or part.step, title, tables, drawn))
     return [section for section in sections if section.tables or section.figures]
 
 
@@ -212,7 +213,7 @@ def summarise_models(results: Results) -> dict[str, dict[str, float]]:
 
 
 def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float | None]]:
-    split, group = perplexity.class_split(results) or "", next(iter(results.groups), "")
+    split, group = perplexity.class_split(results), next(iter(results.groups), "")
     given, hidden = "on" if has_entities(model) else "off", perplexity.PSEUDO
     keys = {
         "dev_loss": at("lm", "best_loss", "dev"),

@@ -207,7 +207,7 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
     """Further models of a study of the paper's two: against the baseline, then against each before
     them that was trained in the same way.
     """
-    split = intervals.judged_split(results) or ""
+    split = intervals.judged_split(results)
     others = [entry for entry in results.trained if entry.role == "other" and results.paper]
     for place, ours in enumerate(others):
         alike = [one for one in others[:place] if _trained_alike(one, ours)]
@@ -401,9 +401,7 @@ GUIDED = Pivot(
 
 
 PARTS = (
-    Part(
-        STEP, "Perplexity", (TABLE2, CONTROLS, OTHERS, BY_CLASS), {"differences": draw_differences}
-    ),
-    Part(PSEUDO, "Pseudo-perplexity", (HIDDEN,)),
-    Part(LAMBADA, "Last words of passages", (TABLE3, GUIDED)),
+    Part(STEP, (TABLE2, CONTROLS, OTHERS, BY_CLASS), {"differences": draw_differences}),
+    Part(PSEUDO, (HIDDEN,)),
+    Part(LAMBADA, (TABLE3, GUIDED)),
 )

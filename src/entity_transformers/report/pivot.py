@@ -219,15 +219,15 @@ def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
     return (first != second and intervals.compare(results, first, second)) or MISSING
 
 
-Columns = Callable[[Results], Iterable[Measure]]
+Columns = Callable[[Results, Place], Iterable[Measure]]
 Text = str | Callable[[Results], str]
 
 
-def cross(axis: Axis, measures: Sequence[Measure], step: str, form: str = "{0}") -> Columns:
+def cross(axis: Axis, measures: Sequence[Measure], form: str = "{0}") -> Columns:
     """These columns for every entry of an axis; ``form``: heading of its text and their own."""
 
-    def columns(results: Results) -> Iterator[Measure]:
-        for texts, place in axis.entries(results, {"step": step}):
+    def columns(results: Results, where: Place) -> Iterator[Measure]:
+        for texts, place in axis.entries(results, where):
             for one in measures:
                 heading = form.format(*map(str, texts), one.heading)
                 yield replace(one, heading=heading, place={**place, **one.place})
@@ -240,7 +240,7 @@ class Pivot:
     """A table as a value.
 
     rows     axes, the outermost first; ``order`` of their headings, if another one is shown
-    columns  numbers, or lists of them that depend on the study
+    columns  numbers, or functions that list some for a study and what every place has
     where    what every place has beside the step
     keep     which rows are shown; all are
     marked   which rows are stressed
@@ -263,9 +263,10 @@ class Pivot:
 
     def build(self, results: Results) -> Table:
         """The table of a study."""
-        parts = ((one,) if isinstance(one, Measure) else one(results) for one in self.columns)
+        where = {"step": self.step, **self.where}
+        parts = ((c,) if isinstance(c, Measure) else c(results, where) for c in self.columns)
         columns = list(chain.from_iterable(parts))
-        lines = nest(results, {"step": self.step, **self.where}, *self.rows)
+        lines = nest(results, where, *self.rows)
         lines = [line for line in lines if self.keep(results, line[1])]
         headings = [heading for axis in self.rows for heading in axis.headings]
         order = [headings.index(heading) for heading in self.order or headings]
@@ -293,14 +294,14 @@ class Pivot:
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the report: the step that it is about, its title, tables (pivots, or functions
-    of the results), figures by name, whose captions are the docstrings of the functions that draw
-    them, and sentences that it adds to the headline.
+    """A section of the report: the step that it is about, tables (pivots, or functions of the
+    results), figures by name, whose captions are the docstrings of the functions that draw them,
+    and sentences that it adds to the headline. A second one of a step has its own name and title.
     """
 
     step: str
-    title: str
     tables: tuple[Pivot | Callable[[Results], Table], ...]
     figures: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
     say: Callable[[Results], tuple[str, ...]] = lambda results: ()
     name: str = ""
+    title: str = ""

@@ -39,12 +39,12 @@ KINDS = {
 """Parts of a text that do not depend on the window: a longer one has more of its mentions near."""
 CACHE, NOTHING, GOLD = "kept_cache", "nothing", "half entities (gold"
 PLACES = {
-    "text_memory": ("Text as memory", "As text"),
-    CACHE: ("A cache of what is kept", "In a cache"),
-    "kept_keys": ("Keys and values of what is kept", "As keys and values"),
-    "kept_pointer": ("A pointer into what is kept", "For a trained pointer"),
+    "text_memory": "As text",
+    CACHE: "In a cache",
+    "kept_keys": "As keys and values",
+    "kept_pointer": "For a trained pointer",
 }
-"""By step how its section is called, and how something is kept."""
+"""By step how something is kept."""
 KEPT = ("text", "window", "name", "budget")
 """What was kept: of which text (the original one, or one with other names), beside which window, by
 which policy, and how many tokens.
@@ -168,8 +168,8 @@ def _find_bits(results: Results, place: Place, text: str, window: int) -> float 
     return float(found["value"].mean()) if len(found) else None
 
 
-def _budgets(results: Results, step: str) -> Iterator[Measure]:
-    for size in sorted({*map(int, results.frame.distinct("budget", step))} - {0}):
+def _budgets(results: Results, where: Place) -> Iterator[Measure]:
+    for size in sorted({*map(int, results.frame.distinct("budget", where["step"]))} - {0}):
         yield Measure(f"{size:,} tokens", digits=4, cell=str(size))
 
 
@@ -183,7 +183,7 @@ def make_losses(step: str) -> Pivot:
         columns=(
             Measure("Loss", digits=4, cell="loss"),
             Measure("Bits per byte", digits=4, cell="bits"),
-            partial(_budgets, step=step),
+            _budgets,
         ),
         measures="""The loss in nats per token without a memory, and how much higher (+) or lower
             (−) it is if the given number of tokens of the text before the window is kept.""",
@@ -426,7 +426,7 @@ def say_remembering(results: Results, step: str) -> tuple[str, ...]:
         if (one := found["contrast"]) and found["verdict"] != "reported"
     )
     return (
-        f"{PLACES[step][1]} beside a window of {alone.index[0]:,} tokens the lowest loss{where} is"
+        f"{PLACES[step]} beside a window of {alone.index[0]:,} tokens the lowest loss{where} is"
         f" that of {', '.join(said)}, in nats per token minus the window alone.",
         *verdicts,
     )
@@ -480,7 +480,7 @@ def draw_contrasts(results: Results) -> figures.Figure | None:
             if found["text"] == "original" and one.name in ("P1", "P2") and one.budget == 256:
                 look = figures.PALETTE[0], found["verdict"] == "reported"
                 bar = figures.Bar(f"{one.name}: minus {one.theirs}", found["gap"], *look)
-                title = f"{PLACES[step][1]}, window {one.window:,}"
+                title = f"{PLACES[step]}, window {one.window:,}"
                 panels.setdefault(title, {})[bar.label] = bar
     labels = dict.fromkeys(label for panel in panels.values() for label in panel)
     drawn = [figures.Rows(title, [*map(panel.get, labels)]) for title, panel in panels.items()]
@@ -491,10 +491,9 @@ DRAWN = {"prices": draw_prices, "gains": draw_gains, "contrasts": draw_contrasts
 PARTS = tuple(
     Part(
         step,
-        title,
         (make_contrasts(step), make_losses(step), *((PRICES, GAINS) if step == CACHE else ())),
         DRAWN if step == CACHE else {},
         partial(say_remembering, step=step),
     )
-    for step, (title, _) in PLACES.items()
+    for step in PLACES
 )

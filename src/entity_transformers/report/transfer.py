@@ -170,9 +170,7 @@ RATES = Pivot(
     keep=lambda results, place: any(
         results.has(*side(place, rate=rate)) for rate in list_rates(results)
     ),
-    columns=(
-        cross(values("rate", list_rates, "Rate"), [Measure("", digits=4, shows="plain")], STEP),
-    ),
+    columns=(cross(values("rate", list_rates, "Rate"), [Measure("", digits=4, shows="plain")]),),
     measures="""Loss on dev after fine-tuning at each rate, with one seed; the rate with the lowest
         loss is used.""",
     note="Losses are in nats per example. Only the chosen rate is scored on test.",
@@ -200,4 +198,4 @@ def say(results: Results) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-PARTS = (Part(STEP, "Fine-tuning", (SCORES, PAIRS, RATES), say=say),)
+PARTS = (Part(STEP, (SCORES, PAIRS, RATES), say=say),)

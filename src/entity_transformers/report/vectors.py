@@ -72,13 +72,12 @@ def _printed4(heading: str, number: int) -> Measure:
     return Measure(heading, digits=4, cell=cell)
 
 
-def _first(step: str) -> Axis:
-    """A model that the step's counts can be taken from: they are the same for all."""
-    return values("model", lambda results: dict.fromkeys(_pair(results, step)[:1], ""))
+FIRST = Axis((), lambda results, where: [((), {"model": m}) for m in _pair(results, where)[:1]])
+"""A model that the step's counts can be taken from: they are the same for all."""
 
 
-def _pair(results: Results, step: str) -> list[ModelEntry]:
-    return list_models(results, {"step": step}, "pair")
+def _pair(results: Results, where: Place) -> list[ModelEntry]:
+    return list_models(results, where, "pair")
 
 
 TABLE4 = Pivot(
@@ -87,14 +86,14 @@ TABLE4 = Pivot(
     step=SIMILARITY,
     where={"entities": "off"},
     rows=(
-        _first(SIMILARITY),
+        FIRST,
         values("context", CONTEXTS, "Context"),
         values("group", _tags, "Part of speech"),
         values("measure", MEASURES, "Measure"),
     ),
     order=("Measure", "Part of speech", "Context"),
     columns=(
-        cross(runs("pair"), (Measure("", digits=4),), SIMILARITY),
+        cross(runs("pair"), (Measure("", digits=4),)),
         _printed4("Paper GPT2E off", 0),
         _printed4("Paper GPT2E on", 1),
         _printed4("Paper GPT2", 2),
@@ -127,7 +126,6 @@ EVERY = Pivot(
                 Measure("entity", "entity_similarity", 4),
                 Measure("between", "between_entities", 4),
             ),
-            SIMILARITY,
             "{0}: {1}",
         ),
     ),
@@ -141,7 +139,7 @@ ACROSS = Pivot(
     step=SIMILARITY,
     where={"measure": "cka"},
     rows=(runs("pair"), values("context", CONTEXTS, "Context")),
-    columns=(cross(GROUPS, [Measure("", digits=4)], SIMILARITY),),
+    columns=(cross(GROUPS, [Measure("", digits=4)]),),
     keep=lambda results, place: any(
         results.has(*side(place, group=group)) for group in _tags(results)
     ),
@@ -163,7 +161,6 @@ WORDS = Pivot(
                 Measure("", "analogies", 1, percent=True),
                 Measure(": known", "analogies_known", 1, percent=True),
             ),
-            "analogies",
             "Analogies, {0}{1}",
         ),
         cross(
@@ -172,7 +169,6 @@ WORDS = Pivot(
                 Measure(", Spearman", "word_similarity", 3),
                 Measure(": pairs known", "word_similarity_known", 1, percent=True),
             ),
-            "analogies",
             "{0}{1}",
         ),
     ),
@@ -231,29 +227,28 @@ def make_table5(level: str, **texts: Any) -> Pivot:
         five, name = paper.TABLE5_LABELS, label.upper()
         return five.index(name) if name in five else len(five), label
 
-    def labels(results: Results, _: Place) -> Iterator[Line]:
+    def labels(results: Results, where: Place) -> Iterator[Line]:
         rows = results.frame.find(NER, split="test", measure=f"{level}_predicted")
         known = rows[(rows["count"] > 0) | (rows["value"] > 0)]
-        names = {model.name for model in _pair(results, NER)}
+        names = {model.name for model in _pair(results, where)}
         for label in sorted({*known["label"][known["model"].isin(names)]} - {""}, key=rank):
             yield (label,), {"label": label}
         yield (paper.OVERALL,), {"average": "micro"}
 
-    both = values(
-        "model",  # the paper prints GPT2 first here
-        lambda results: {model: write_label(model) for model in _pair(results, NER)[::-1]},
-        "Model",
-    )
+    def both(results: Results, where: Place) -> Iterator[Line]:
+        for model in reversed(_pair(results, where)):  # the paper prints GPT2 first here
+            yield (write_label(model),), {"model": model}
+
     scores = [_score(name, f"{level}_{score}") for score, name in SCORES.items()]
     printed = [_printed5(name, score) for score, name in SCORES.items()]
     return Pivot(
         step=NER,
         where={"split": "test"},
-        rows=(_first(NER), Axis(("Label",), labels)),
+        rows=(FIRST, Axis(("Label",), labels)),
         columns=(
             Measure("Support", f"{level}_f1", shows="count"),
-            cross(both, scores, NER, "{0} {1}"),
-            cross(both, printed, NER, "Paper {0} {1}"),
+            cross(Axis(("Model",), both), scores, "{0} {1}"),
+            cross(Axis(("Model",), both), printed, "Paper {0} {1}"),
         ),
         marked=lambda _, row: row.get("label", "person").upper() in paper.TABLE5_LABELS,
         **texts,
@@ -315,7 +310,6 @@ LAYERS = Pivot(
         cross(
             found("layer", "Layer", measure="layer_weight"),
             [Measure("", "layer_weight", 3)],
-            NER,
             "Layer {0}",
         ),
     ),
@@ -395,11 +389,10 @@ HEADS = Pivot(
 PARTS = (
     Part(
         SIMILARITY,
-        "Mentions and their entities",
         (TABLE4, EVERY, ACROSS),
         {name: _draw(name) for name in CLOUDS},
     ),
-    Part("analogies", "Words alone", (WORDS,)),
-    Part(NER, "Named entities", (TABLE5, BY_TAGS, OVERALL, LAYERS)),
-    Part(PROBE, "Which heads find the antecedent", (HEADS,)),
+    Part("analogies", (WORDS,)),
+    Part(NER, (TABLE5, BY_TAGS, OVERALL, LAYERS)),
+    Part(PROBE, (HEADS,)),
 )

@@ -19,11 +19,7 @@ class PositionsParams(Section):
 
 def tables() -> tuple[Any, ...]:
     """A row per split and model, a column per stretch."""
-    from entity_transformers.report.pivot import Measure, Pivot, found, models
-
-    def stretches(results: Any) -> list[Measure]:
-        places = results.frame.distinct("place", "positions")
-        return [Measure(place, "loss", 4, place={"place": place}) for place in places]
+    from entity_transformers.report.pivot import Measure, Pivot, cross, found, models
 
     return (
         Pivot(
@@ -31,7 +27,7 @@ def tables() -> tuple[Any, ...]:
             title="Loss by the place of a token in its document",
             step="positions",
             rows=(found("split", "Split"), models()),
-            columns=(stretches,),
+            columns=(cross(found("place", "Place"), [Measure("", "loss", 4)]),),
             measures="Nats per token by the number of tokens of the document that precede it.",
             note="""The model reads no labels. If a document is longer than the model's window, the
                 last columns show what the model gains from text beyond it. Since documents differ,
