@@ -140,9 +140,18 @@ class ModelEntry:
 
     @property
     def label(self) -> str:
-        """How tables write it: the kind's name, then what the entry's name adds to it."""
+        """How tables and figures write it: the kind's name, then what the entry's name adds to it;
+        "matched" is parameter-matched.
+        """
         rest = self.name.removeprefix(self.kind.name).strip("-")
+        if getattr(self.lm, "matched_to", None) is not None:
+            rest = rest.replace("matched", "parameter-matched")
         return f"{self.kind.label} {rest}".strip()
+
+    @property
+    def has_entities(self) -> bool:
+        """Does it read entities, so that entities on and off can differ?"""
+        return self.can({"entities"})
 
     @property
     def initial_weights(self) -> str | None:

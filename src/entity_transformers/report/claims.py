@@ -12,12 +12,7 @@ from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, paper, perplexity, vectors
 from entity_transformers.report.frame import Key, at
 from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, INERT, OPEN, UNUSED, loss
-from entity_transformers.report.results import (
-    GENERATED,
-    Results,
-    has_entities,
-    write_label,
-)
+from entity_transformers.report.results import GENERATED, Results
 from entity_transformers.report.table import Number, Table
 
 VERDICTS = {
@@ -69,7 +64,7 @@ def judge_entities(results: Results) -> Judged:
     split, ours = intervals.judged_split(results), results.proposed
     found = [*intervals.compare_all(results)]
     if ours is None or not found:
-        name = "GPT2E" if ours is None else write_label(ours)
+        name = "GPT2E" if ours is None else ours.label
         return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
     own = [abs(gap.value) for against, _, gap in found if against == ours]
     if own and max(own) < INERT:
@@ -79,15 +74,15 @@ def judge_entities(results: Results) -> Judged:
     met = {against: gap for against, _, gap in found if against.name in needed}
     unbeaten = {against: gap for against, gap in met.items() if not gap.beats}
     missing = _list(perplexity.list_missing_controls(results, met))
-    where = f"on {split} {write_label(ours)}"
+    where = f"on {split} {ours.label}"
     if unbeaten:
         worse = any(gap.low is not None and gap.low > 0 for gap in unbeaten.values())
         status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
-        names = _list(map(write_label, unbeaten), "or")
+        names = _list((one.label for one in unbeaten), "or")
         return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
     if missing:
         return ABSENT, f"{VERDICTS[ABSENT]}: the controls {missing} were not run."
-    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {_list(map(write_label, met))}."
+    return HOLDS, f"{VERDICTS[HOLDS]}: {where} beats {_list(one.label for one in met)}."
 
 
 def _list(items: Iterable[str], word: str = "and") -> str:
@@ -221,7 +216,7 @@ def read_perplexities(results: Results) -> dict[ModelEntry, float]:
     """Perplexity per token of each model with the entities that it reads, the lowest first."""
     split, found = intervals.judged_split(results), {}
     for model in results.trained:
-        given = "on" if has_entities(model) else "off"
+        given = "on" if model.has_entities else "off"
         mean = results.statistic(model, loss(split, given, "perplexity")).value
         if mean is not None:
             found[model] = mean
@@ -235,7 +230,7 @@ def say_perplexity(results: Results) -> str:
     split = intervals.judged_split(results)
     start = f"Perplexity per token on {split}: "
     if not results.tests_a_model:
-        read = [f"{n:,.2f} ({write_label(m)})" for m, n in read_perplexities(results).items()]
+        read = [f"{n:,.2f} ({m.label})" for m, n in read_perplexities(results).items()]
         if len(read) > 1:
             return f"{start}from {read[0]} to {read[-1]}."
         return f"{start}{read[0]}." if read else ""
@@ -243,10 +238,10 @@ def say_perplexity(results: Results) -> str:
     for model in results.pair:
         keys = (loss(split, given, "perplexity") for given in ("on", "off"))
         on, off = (results.statistic(model, key).value for key in keys)
-        if on is not None and has_entities(model):
-            said.append(f"{write_label(model)} {on:.2f} with entities and {off:.2f} without")
+        if on is not None and model.has_entities:
+            said.append(f"{model.label} {on:.2f} with entities and {off:.2f} without")
         elif off is not None:
-            said.append(f"{write_label(model)} {off:.2f}")
+            said.append(f"{model.label} {off:.2f}")
     gap = intervals.compare_loss(results, results.baseline, "off")
     tail = "" if gap is None else f" The difference is {_weigh(gap, 'nats per token')}."
     return f"{start}{'; '.join(said)}.{tail}" if said else ""
@@ -257,7 +252,7 @@ def say_counting(results: Results) -> str:
     read = read_perplexities(results)
     counted = [mean for model, mean in read.items() if model.kind.era == "counts"]
     worse = [
-        f"{write_label(model)}'s {mean:.2f}"
+        f"{model.label}'s {mean:.2f}"
         for model, mean in read.items()
         if counted and mean > counted[0] and model.kind.era != "counts"
     ]

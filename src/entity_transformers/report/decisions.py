@@ -18,7 +18,7 @@ from entity_transformers.report.pivot import (
     subtract,
     values,
 )
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results
 
 DECISIONS, SETLM = "decisions", "setlm"
 PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
@@ -162,12 +162,9 @@ def say_setlm(results: Results) -> tuple[str, ...]:
     place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
     for model in results.measured(SETLM):
         alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
-        gaps.append(f"{write_label(model)} {subtract(results, alone, shift)}")
+        gaps.append(f"{model.label} {subtract(results, alone, shift)}")
     what = "SetLM's decisions, summed out, against a learnt vector, in nats per token: "
     return (f"{what}{', '.join(gaps)}.",) if gaps else ()
 
 
-PARTS = (
-    Part(DECISIONS, (COSTS, WORDS, NEXT)),
-    Part(SETLM, (TOKENS, DECIDED), say=say_setlm),
-)
+PARTS = (Part(DECISIONS, (COSTS, WORDS, NEXT)), Part(SETLM, (TOKENS, DECIDED), say=say_setlm))

@@ -16,7 +16,7 @@ from scipy import stats
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report.frame import Key, at
-from entity_transformers.report.results import Results, Transform, has_entities
+from entity_transformers.report.results import Results, Transform
 from entity_transformers.report.table import Number
 
 Interval = tuple[float, float]
@@ -308,10 +308,10 @@ def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
     """
     ours, split = results.proposed, judged_split(results)
     pairs = [(results.baseline, "off")]
-    if ours is not None and has_entities(ours):
+    if ours is not None and ours.has_entities:
         pairs += [(ours, "off"), (ours, "shuffled")]
     for model in results.controls:
-        given = ("on", "off") if has_entities(model) else ("off",)
+        given = ("on", "off") if model.has_entities else ("off",)
         known = [(results.statistic(model, loss(split, one)).value, one) for one in given]
         scored = [(mean, one) for mean, one in known if mean is not None]
         pairs.append((model, min(scored, key=itemgetter(0), default=(0, "off"))[1]))

@@ -17,13 +17,7 @@ from entity_transformers.report.figures import Bar, Figure, Panel, Rows, choose_
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import Estimate, loss
 from entity_transformers.report.pivot import Measure, Part, Pivot, Place, models, values
-from entity_transformers.report.results import (
-    Results,
-    has_entities,
-    sort_by_era,
-    summarise,
-    write_label,
-)
+from entity_transformers.report.results import Results, sort_by_era, summarise
 from entity_transformers.report.table import MISSING, Number
 
 STEP = "lm"
@@ -81,8 +75,8 @@ def find_apart(results: Results) -> set[str]:
 def explain_missing(results: Results) -> str:
     """Which models have no perplexity or no loss of training, as sentences; "" where all have."""
     trained, apart = results.measured(STEP), find_apart(results)
-    hidden = [write_label(model) for model in trained if not model.can({"causal"})]
-    others = [write_label(m) for m in trained if m.can({"causal"}) and m.name in apart]
+    hidden = [model.label for model in trained if not model.can({"causal"})]
+    others = [m.label for m in trained if m.can({"causal"}) and m.name in apart]
     text = ""
     if hidden:
         text += f" Without perplexity, as they predict no next token: {', '.join(hidden)}."
@@ -96,7 +90,7 @@ def describe_others(results: Results) -> str:
     found: dict[str, str] = {}
     for model in results.measured(STEP):
         if model.can({"pretrained"}) and model.initial_weights:
-            found.setdefault(model.initial_weights, write_label(model))
+            found.setdefault(model.initial_weights, model.label)
     if not found:
         return ""
     from entity_transformers.models.weights import describe_weights  # which loads transformers
@@ -117,7 +111,7 @@ MODELS = Pivot(
     columns=(
         Measure(
             "Labels",
-            cell=lambda _, row: row["model"].labels if has_entities(row["model"]) else MISSING,
+            cell=lambda _, row: row["model"].labels if row["model"].has_entities else MISSING,
         ),
         Measure(
             "Seeds",
@@ -158,7 +152,7 @@ def read_line(
     curves = curves[curves.index >= curves.index[-1] / 2] if half else curves
     front, off = model in (results.proposed, results.baseline), column == "dev_loss_off"
     return figures.Line(
-        label=write_label(model) + ", entities off" * off,
+        label=model.label + ", entities off" * off,
         colour=choose_colours(results)[model.name],
         x=curves.index.tolist(),
         y=curves.mean(axis=1).tolist(),
@@ -177,7 +171,7 @@ def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figur
     apart, ours = find_apart(results), results.proposed
     trained = [m for m in results.trained if m.can({"causal"}) and m.name not in apart]
     curves = [(model, column) for model in trained]
-    curves += [(ours, name) for name in more if ours in trained and ours and has_entities(ours)]
+    curves += [(ours, name) for name in more if ours in trained and ours and ours.has_entities]
     whole, half = (
         [line for curve in curves if (line := read_line(results, *curve, last)) is not None]
         for last in (False, True)
@@ -234,7 +228,7 @@ OVERVIEW = Pivot(
     name="overview",
     title="Every system",
     step=STEP,
-    rows=(values("model", lambda r: {m: write_label(m) for m in list_systems(r)}, "System"),),
+    rows=(values("model", lambda r: {m: m.label for m in list_systems(r)}, "System"),),
     columns=(
         Measure("Era", cell=lambda _, row: row["model"].kind.era),
         Measure("Year", cell=lambda _, row: str(row["model"].kind.year)),
@@ -272,7 +266,7 @@ def draw_overview(results: Results) -> Figure | None:
     colours, bits, scores = choose_colours(results), list[Bar | None](), list[Bar | None]()
     for model in list_systems(results):
         seconds, colour = read_costs(results, model)["seconds"].value, colours[model.name]
-        label = write_label(model) + ("" if seconds is None else f", {seconds:,.0f} s")
+        label = model.label + ("" if seconds is None else f", {seconds:,.0f} s")
         found, f1 = read_bits(results, model), intervals.describe(results, (model, vectors.F1))
         bits.append(Bar(label, found, colour) if found else None)
         scores.append(Bar(label, replace(f1, percent=True), colour) if f1 else None)

@@ -31,7 +31,7 @@ from entity_transformers.report.pivot import (
     subtract,
     values,
 )
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 
 RECALL, LATER = "recall", "later"
@@ -270,7 +270,7 @@ def say_capacity(results: Results) -> tuple[str, ...]:
             gains.append(
                 f"{gap} from {size:,} tokens ({most['rows']:,} entities, {most['size']:,} tokens)"
             )
-    name = write_label(ours) if ours else ""
+    name = ours.label if ours else ""
     what = f"In no more bytes than recent tokens alone, the loss of {name} differs by"
     said = f"{what} {'; '.join(gains)}."
     return (said,) if gains else ()
@@ -282,14 +282,14 @@ def draw_capacity(results: Results) -> figures.Figure | None:
     """
     drawn = list[tuple[list[Place], dict[str, Any]]]()
     if results.baseline is not None and (recent := list(list_recent(results).values())):
-        name = f"{write_label(results.baseline)}, recent tokens alone"
+        name = f"{results.baseline.label}, recent tokens alone"
         drawn.append((recent, {"label": name, "colour": figures.INK, "dash": "--"}))
     for model in results.measured("capacity"):
         by_share = defaultdict[float, list[Place]](list)
         for one in list_sides(results, "capacity", model):
             by_share[round(one["size"] / max(1, one["rows"] + one["size"]), 2)].append(one)
         for (share, own), mark in zip(sorted(by_share.items()), "os^Dv", strict=False):
-            name = f"{write_label(model)}, {share:.0%} recent tokens"
+            name = f"{model.label}, {share:.0%} recent tokens"
             colour = figures.choose_colours(results)[model.name]
             drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
     by_entries, by_bytes = list[figures.Line](), list[figures.Line]()

@@ -37,7 +37,7 @@ from entity_transformers.report.figures import STYLE, choose_lead
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import judged_split, loss
 from entity_transformers.report.pivot import Part, Pivot
-from entity_transformers.report.results import Results, has_entities, write_label
+from entity_transformers.report.results import Results
 from entity_transformers.report.table import Table, finish, is_numeric, is_paper, render_markdown
 from entity_transformers.study.params import STEPS
 
@@ -126,7 +126,7 @@ def write_readme(results: Results, sections: Sequence[Section]) -> str:
         "study.md",
         results,
         sections,
-        models=", ".join(map(write_label, results.trained)),
+        models=", ".join(one.label for one in results.trained),
         seeds=", ".join(map(str, results.seeds)),
         render_markdown=render_markdown,
     )
@@ -164,8 +164,8 @@ def _name_excerpts(results: Results) -> dict[str, Any] | None:
     scores = []
     for one in sorted(excerpts["scores"], key=lambda one: [*entries].index(one["model"])):
         model = entries[one["model"]]
-        given = f", entities {one['entities']}" * has_entities(model)
-        scores.append({**one, "label": write_label(model) + given})
+        given = f", entities {one['entities']}" * model.has_entities
+        scores.append({**one, "label": model.label + given})
     return {**excerpts, "scores": scores}
 
 
@@ -174,7 +174,7 @@ def say_missing(results: Results) -> str:
     gone = [s for s in results.steps if not results.ran(s) and s not in SILENT]
     if results.ran("lm"):
         there = results.measured("lm")
-        gone += [write_label(model) for model in results.entries if model not in there]
+        gone += [model.label for model in results.entries if model not in there]
     missing = [f"Not part of these results: {', '.join(gone)}."] if gone else []
     undone: dict[str, list[str]] = {}
     for step in results.shown:
@@ -184,7 +184,7 @@ def say_missing(results: Results) -> str:
             planned = results.own_seeds.get(model.name, results.seeds)
             seeds = [seed for seed in planned if (model.name, seed) not in ran]
             if 0 < len(seeds) < len(planned):
-                place = f"{write_label(model)}, seeds {', '.join(map(str, seeds))}"
+                place = f"{model.label}, seeds {', '.join(map(str, seeds))}"
                 undone.setdefault(place, []).append(step)
     missing += [f"Not done: {', '.join(steps)} of {place}." for place, steps in undone.items()]
     return " ".join(missing)
@@ -214,7 +214,7 @@ def summarise_models(results: Results) -> dict[str, dict[str, float]]:
 
 def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float | None]]:
     split, group = perplexity.class_split(results), next(iter(results.groups), "")
-    given, hidden = "on" if has_entities(model) else "off", perplexity.PSEUDO
+    given, hidden = "on" if model.has_entities else "off", perplexity.PSEUDO
     keys = {
         "dev_loss": at("lm", "best_loss", "dev"),
         "perplexity": loss(split, given, "perplexity"),

@@ -28,14 +28,7 @@ from entity_transformers.report.pivot import (
     nest,
     values,
 )
-from entity_transformers.report.results import (
-    GENERATED,
-    Results,
-    has_entities,
-    write_label,
-    write_pair,
-    write_scored,
-)
+from entity_transformers.report.results import GENERATED, Results, write_pair, write_scored
 from entity_transformers.report.table import MISSING, Cell, Number
 
 STEP, PSEUDO = "perplexity", "pseudo_perplexity"
@@ -60,14 +53,14 @@ def class_split(results: Results) -> str:
 def _rows(results: Results, place: Place) -> Iterator[Line]:
     """Training, then each split with every model and what it was given, then the difference."""
     for model in results.measured(lm.STEP):
-        given = "on" if has_entities(model) else MISSING
+        given = "on" if model.has_entities else MISSING
         where = {"step": lm.STEP, "split": "train", "model": model, "entities": ""}
         if results.by_seed(model, at(lm.STEP, "loss", "train")):  # counts have none
             yield (PROCESSES["train"], write_scored(model), given), where
     ours, theirs = results.proposed, results.baseline
     for split in scored_splits(results):
         shown, about = PROCESSES.get(split, split), {**place, "split": split, "measure": "loss"}
-        for texts, one in nest(results, about, models(write_scored), entities(CONDITIONS)):
+        for texts, one in nest(results, about, models(scored=True), entities(CONDITIONS)):
             yield (shown, *texts), one
         sides = (ours, loss(split, "on")), (theirs, loss(split, "off"))
         if ours and theirs and all(results.by_seed(*one) for one in sides):
@@ -78,7 +71,7 @@ def _rows(results: Results, place: Place) -> Iterator[Line]:
 
 def _is_main(place: Place) -> bool:
     """Is it a row with entities, or of a model that reads none?"""
-    return place["entities"] in ("", "on") or not has_entities(place["model"])
+    return place["entities"] in ("", "on") or not place["model"].has_entities
 
 
 def _printed(heading: str, name: str, digits: int) -> Measure:
@@ -141,10 +134,10 @@ def needed_controls(results: Results) -> dict[str, set[str]]:
             one for one in results.entries if getattr(one.lm, "matched_to", "") == ours.name
         ],
     }
-    if plain and not has_entities(ours):
+    if plain and not ours.has_entities:
         needed = {"": [plain], f"{own} shuffled": needed[f"{own} shuffled"]}
     return {
-        write_label(found[0]) if found else name: {one.name for one in found}
+        found[0].label if found else name: {one.name for one in found}
         for name, found in needed.items()
     }
 
@@ -159,15 +152,15 @@ def _list_differences(results: Results, _: Place) -> Iterator[Line]:
     for against, given, gap in intervals.compare_all(results):
         own = against == results.proposed and abs(gap.value) < INERT
         verdict = UNUSED if own else intervals.name_difference(gap.interval)
-        shown = write_label(against), given if has_entities(against) else MISSING
+        shown = against.label, given if against.has_entities else MISSING
         yield shown, {"found": gap, "verdict": verdict}
 
 
 def _tested(results: Results) -> str:
     """How the model under test is named beside others: with entities, if it reads any."""
     ours = results.proposed
-    name = "GPT2E" if ours is None else write_label(ours)
-    return name if ours and not has_entities(ours) else f"{name} with entities"
+    name = "GPT2E" if ours is None else ours.label
+    return name if ours and not ours.has_entities else f"{name} with entities"
 
 
 def _say_not_run(results: Results) -> str:
@@ -213,12 +206,12 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
         alike = [one for one in others[:place] if _trained_alike(one, ours)]
         for theirs in filter(None, (results.baseline, *alike)):
             first, second = (
-                (one, loss(split, "on" if has_entities(one) else "off")) for one in (ours, theirs)
+                (one, loss(split, "on" if one.has_entities else "off")) for one in (ours, theirs)
             )
             gap = intervals.compare(results, first, second)
             if gap is not None:
                 about = {"found": gap, "verdict": intervals.name_difference(gap.interval)}
-                yield (write_label(ours), write_label(theirs)), about
+                yield (ours.label, theirs.label), about
 
 
 def _trained_alike(one: ModelEntry, other: ModelEntry) -> bool:
@@ -259,7 +252,7 @@ BY_CLASS = Pivot(
     rows=(
         values("split", lambda results: {class_split(results): ""}),
         values("class", _classes, "Predicted token"),
-        models(label=write_scored),
+        models(scored=True),
     ),
     columns=(
         Measure("Tokens", "loss", shows="count", place={"entities": "off"}),
@@ -298,7 +291,7 @@ def draw_differences(results: Results) -> Figure | None:
     """
     colours, bars = choose_colours(results), list[Bar]()
     for model, given, gap in intervals.compare_all(results):
-        label = write_scored(model) + f", entities {given}" * has_entities(model)
+        label = write_scored(model) + f", entities {given}" * model.has_entities
         bars.append(Bar(label, gap, colours[model.name]))
     split = intervals.judged_split(results)
     label = f"Nats per token ({split}), {_tested(results)} minus each of these"
@@ -332,7 +325,7 @@ TABLE3 = Pivot(
     ),
     step=LAMBADA,
     where={"split": LAMBADA, "entities": "off"},
-    rows=(models(label=write_scored, difference=True),),
+    rows=(models(scored=True, difference=True),),
     columns=(
         Measure("Paper nats", digits=4, compare="cell", cell=_printed3),
         Measure("Last word nats", "last_word_perplexity", 4, compare="units", scale=math.log),
@@ -378,10 +371,7 @@ def _compare_last_words(results: Results, row: Place) -> Cell | None:
 
 PAIRED = (
     Measure(
-        "Right",
-        digits=1,
-        percent=True,
-        cell=lambda _, row: intervals.average_pairs(row["pairs"]),
+        "Right", digits=1, percent=True, cell=lambda _, row: intervals.average_pairs(row["pairs"])
     ),
     Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"]))),
 )

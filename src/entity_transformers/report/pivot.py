@@ -16,13 +16,7 @@ from typing import Any
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
 from entity_transformers.report.frame import at
-from entity_transformers.report.results import (
-    Results,
-    Transform,
-    has_entities,
-    write_label,
-    write_pair,
-)
+from entity_transformers.report.results import Results, Transform, write_pair, write_scored
 from entity_transformers.report.table import MISSING, Cell, Number, Table, select
 
 Place = Mapping[str, Any]
@@ -79,13 +73,15 @@ def list_models(results: Results, place: Place, which: str) -> list[ModelEntry]:
     return [m for m in (results.pair if which == "pair" else measured) if m in measured]
 
 
-def models(label: Callable[[ModelEntry], str] = write_label, difference: bool = False) -> Axis:
-    """A row per model; with ``difference`` a last one, the model under test minus the baseline."""
+def models(scored: bool = False, difference: bool = False) -> Axis:
+    """A row per model, with the part of it that predicts if ``scored``; with ``difference`` a last
+    one, the model under test minus the baseline.
+    """
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         listed = results.measured(place["step"])
         for model in listed:
-            yield (label(model),), {"model": model}
+            yield (write_scored(model) if scored else model.label,), {"model": model}
         ours, theirs = results.proposed, results.baseline
         if difference and ours in listed and theirs in listed and ours and theirs:
             yield (write_pair(ours, theirs),), {"model": ours, "against": {"model": theirs}}
@@ -98,8 +94,8 @@ def runs(which: str = "measured") -> Axis:
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         for model in list_models(results, place, which):
-            for given in ("off", "on") if has_entities(model) else ("",):
-                name = f"{write_label(model)} {given}".strip()
+            for given in ("off", "on") if model.has_entities else ("",):
+                name = f"{model.label} {given}".strip()
                 yield (name,), {"model": model, "entities": given or "off"}
 
     return Axis(("Model",), entries)
@@ -110,9 +106,9 @@ def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         model = place["model"]
-        for given in conditions if has_entities(model) else ("off",):
+        for given in conditions if model.has_entities else ("off",):
             if is_scored(results, {**place, "entities": given}):
-                yield (given if has_entities(model) else MISSING,), {"entities": given}
+                yield (given if model.has_entities else MISSING,), {"entities": given}
 
     return Axis(("Entities",), entries)
 

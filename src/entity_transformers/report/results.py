@@ -179,26 +179,15 @@ def sort_by_era(entries: Sequence[ModelEntry]) -> list[ModelEntry]:
     return sorted(entries, key=lambda entry: (ERAS.index(entry.kind.era), entry.kind.year))
 
 
-def has_entities(model: ModelEntry) -> bool:
-    """Does this model read entities, so that entities on and off can differ?"""
-    return model.can({"entities"})
-
-
-def write_label(model: ModelEntry) -> str:
-    """How tables and figures name a model."""
-    matched = getattr(model.lm, "matched_to", None) is not None
-    return model.label.replace("matched", "parameter-matched") if matched else model.label
-
-
 def write_scored(model: ModelEntry) -> str:
-    """`write_label` with the part of the model that predicts, if it is not all of it."""
+    """The label with the part of the model that predicts, if it is not all of it."""
     part = model.kind.predicts
-    return f"{write_label(model)}, {part}" if part else write_label(model)
+    return f"{model.label}, {part}" if part else model.label
 
 
-def write_pair(ours: ModelEntry, theirs: ModelEntry, less: str = "−") -> str:
+def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
     """How a difference of two models is named."""
-    return f"{write_label(ours)} {less} {write_label(theirs)}"
+    return f"{ours.label} − {theirs.label}"
 
 
 def read_results(params: Params, folder: Path) -> Results:

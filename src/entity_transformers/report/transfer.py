@@ -27,7 +27,7 @@ from entity_transformers.report.pivot import (
     side,
     values,
 )
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 from entity_transformers.step import Row
 
@@ -123,7 +123,7 @@ SCORES = Pivot(
 
 def _pairs(results: Results, _: Place) -> Iterator[Line]:
     """A row per task, split and pair of models, of a model's variants, or of WinoBias' versions."""
-    labels = {model.name: write_label(model) for model in results.measured(STEP)}
+    labels = {model.name: model.label for model in results.measured(STEP)}
     places = sorted(results.frame.list_places(STEP, "only_first"), key=lambda one: "type" in one)
     for place, model in product(places, results.measured(STEP)):
         if pairs := find_pairs(results, model, at(STEP, "only_first", **place)):
@@ -189,7 +189,7 @@ def say(results: Results) -> tuple[str, ...]:
         }
         order = sorted(scores, key=lambda model: scores[model].value or 0.0, reverse=True)
         ends = dict.fromkeys(order[:: max(1, len(order) - 1)])
-        named = " to ".join(f"{write_label(model)} {scores[model]}" for model in ends)
+        named = " to ".join(f"{model.label} {scores[model]}" for model in ends)
         majority = [results.statistic(*side(place, model=m, measure="majority")) for m in order]
         label = Number(majority[0].value, 1, percent=True)
         sentences.append(

@@ -29,7 +29,7 @@ from entity_transformers.report.pivot import (
     side,
     values,
 )
-from entity_transformers.report.results import Results, write_label
+from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Cell, Number
 
 SIMILARITY = "similarity"
@@ -193,7 +193,7 @@ def _draw(name: str) -> Callable[[Results], Figure | None]:
         removed.
         """
         cloud = results.pictures.clouds.get(name)
-        labels = {entry.name: write_label(entry) for entry in results.entries}
+        labels = {entry.name: entry.label for entry in results.entries}
         return draw_cloud(cloud, [labels[model] for model in cloud.models]) if cloud else None
 
     return draw
@@ -237,7 +237,7 @@ def make_table5(level: str, **texts: Any) -> Pivot:
 
     def both(results: Results, where: Place) -> Iterator[Line]:
         for model in reversed(_pair(results, where)):  # the paper prints GPT2 first here
-            yield (write_label(model),), {"model": model}
+            yield (model.label,), {"model": model}
 
     scores = [_score(name, f"{level}_{score}") for score, name in SCORES.items()]
     printed = [_printed5(name, score) for score, name in SCORES.items()]
@@ -387,11 +387,7 @@ HEADS = Pivot(
 
 
 PARTS = (
-    Part(
-        SIMILARITY,
-        (TABLE4, EVERY, ACROSS),
-        {name: _draw(name) for name in CLOUDS},
-    ),
+    Part(SIMILARITY, (TABLE4, EVERY, ACROSS), {name: _draw(name) for name in CLOUDS}),
     Part("analogies", (WORDS,)),
     Part(NER, (TABLE5, BY_TAGS, OVERALL, LAYERS)),
     Part(PROBE, (HEADS,)),
