@@ -5,7 +5,7 @@ for each model; and how a figure becomes a PNG. What is drawn comes from the ste
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, zip_longest
 from pathlib import Path
@@ -59,11 +59,6 @@ def choose_marks(results: Results) -> dict[str, str]:
     colours = choose_colours(results)
     seen = list(colours.values())
     return {n: MARKS[seen[:i].count(seen[i]) % len(MARKS)] for i, n in enumerate(colours)}
-
-
-def choose_lead(figures: Collection[str]) -> str | None:
-    """The figure to open the report with; None where a study has none of `LEADS`."""
-    return next((name for name in LEADS if name in figures), None)
 
 
 def render_png(figure: Figure) -> bytes:

@@ -186,8 +186,10 @@ def add_up(
     """A number (by default the mean of those of each seed) with the interval of the sum of its
     variances over units and over seeds, as far as they are known.
     """
-    found = Estimate(fmean(by_seed) if value is None else value, seeds=len(by_seed))
-    variances = over_units, seed_variance(by_seed)
+    count = len(by_seed)
+    found = Estimate(fmean(by_seed) if value is None else value, seeds=count)
+    spread = Variance(float(np.var(by_seed, ddof=1)) / count, count - 1) if count > 1 else None
+    variances = over_units, spread
     if not any(variances):
         return found
     (low, high), p = combine(found.value, *variances)
@@ -217,12 +219,6 @@ def jackknife(statistic: Callable[..., np.ndarray], columns: Columns, _: int = 0
     parts = (np.stack([column[kept] for kept in left]) for column in columns)
     values = statistic(*parts, axis=-1)
     return float((units - 1) / units * ((values - values.mean()) ** 2).sum())
-
-
-def seed_variance(values: Sequence[float]) -> Variance | None:
-    """Of the mean of numbers, one per seed; None for fewer than two."""
-    count = len(values)
-    return None if count < 2 else Variance(float(np.var(values, ddof=1)) / count, count - 1)
 
 
 def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]:

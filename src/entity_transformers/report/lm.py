@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pandas as pd
-
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import figures, intervals, paper, vectors
 from entity_transformers.report.figures import Bar, Figure, Panel, Rows, choose_colours
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import Estimate, loss
-from entity_transformers.report.pivot import Measure, Part, Pivot, Place, models, values
+from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, models, values
 from entity_transformers.report.results import Results, sort_by_era, summarise
 from entity_transformers.report.table import MISSING, Number
 
@@ -145,8 +143,11 @@ def read_line(
     """A curve, or its last half, at the steps that all seeds have, means over them; the paper's two
     models have a band from the lowest seed to the highest. None for no step.
     """
-    series = results.curve(model, column)
-    curves = pd.concat(series, axis=1, join="inner").sort_index() if series else pd.DataFrame()
+    if column not in (every := results.curves):
+        return None
+    rows = every[(every["curve"] == STEP) & (every["model"] == model.name)]
+    rows = rows[rows["seed"].isin(results.seeds)].dropna(subset=[column])
+    curves = rows.pivot(index="step", columns="seed", values=column).dropna()
     if curves.empty:
         return None
     curves = curves[curves.index >= curves.index[-1] / 2] if half else curves
@@ -222,22 +223,27 @@ def read_cached(results: Results, model: ModelEntry) -> float | None:
     return bits * (cached / alone) if largest and bits and cached and alone else None
 
 
+def _list_systems(results: Results, _: Place) -> Iterator[Line]:
+    for model in list_systems(results):
+        yield (model.label, model.kind.era, str(model.kind.year)), {"model": model}
+
+
+def _cost(heading: str, name: str) -> Measure:
+    return Measure(heading, digits=0, cell=lambda r, row: read_costs(r, row["model"])[name])
+
+
 TAGGER = {"step": "ner", "split": SPLIT, "average": "micro"}
 MIXED = TAGGER | {"reading": "mixed"}
 OVERVIEW = Pivot(
     name="overview",
     title="Every system",
     step=STEP,
-    rows=(values("model", lambda r: {m: m.label for m in list_systems(r)}, "System"),),
+    rows=(Axis(("System", "Era", "Year"), _list_systems),),
     columns=(
-        Measure("Era", cell=lambda _, row: row["model"].kind.era),
-        Measure("Year", cell=lambda _, row: str(row["model"].kind.year)),
         Measure("Parameters", "parameters", 0),
-        Measure("Tokens seen", digits=0, cell=lambda r, row: read_costs(r, row["model"])["seen"]),
-        Measure(
-            "Predicted", digits=0, cell=lambda r, row: read_costs(r, row["model"])["predicted"]
-        ),
-        Measure("Seconds", digits=0, cell=lambda r, row: read_costs(r, row["model"])["seconds"]),
+        _cost("Tokens seen", "seen"),
+        _cost("Predicted", "predicted"),
+        _cost("Seconds", "seconds"),
         Measure("Bits per byte", digits=4, cell=lambda r, row: read_bits(r, row["model"])),
         Measure(
             "minus the baseline's", digits=4, cell=lambda r, row: read_bits(r, row["model"], True)

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import (
+    claims,
     corpus,
     decisions,
     lm,
@@ -27,13 +28,7 @@ from entity_transformers.report import (
     transfer,
     vectors,
 )
-from entity_transformers.report.claims import (
-    build_claims,
-    judge_entities,
-    say_counting,
-    say_perplexity,
-)
-from entity_transformers.report.figures import STYLE, choose_lead
+from entity_transformers.report.figures import LEADS, STYLE
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import judged_split, loss
 from entity_transformers.report.pivot import Part, Pivot
@@ -68,8 +63,8 @@ def list_parts(results: Results) -> Iterator[Part]:
 
 def build_sections(results: Results, figures: bool = True) -> list[Section]:
     """Every table that has a row and every figure that has data, the claims first."""
-    claims = finish(build_claims(results), results.paper)
-    sections = [Section("claims", claims.title, {"claims": claims} if claims.rows else {}, {})]
+    judged = finish(claims.build_claims(results), results.paper)
+    sections = [Section("claims", judged.title, {"claims": judged} if judged.rows else {}, {})]
     for part in list_parts(results):
         made = (t.build(results) if isinstance(t, Pivot) else t(results) for t in part.tables)
         tables = {one.name: finish(one, results.paper) for one in made if one.rows}
@@ -87,8 +82,8 @@ def write_headline(results: Results) -> tuple[str, ...]:
     """What opens the report: perplexity, the verdict on entities, what the sections say."""
     said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     judged = results.tests_a_model and (judged_split(results) or not said)
-    verdict = judge_entities(results)[1] if judged else ""
-    sentences = (say_counting(results), say_perplexity(results), verdict, *said)
+    verdict = claims.judge_entities(results)[1] if judged else ""
+    sentences = (claims.say_counting(results), claims.say_perplexity(results), verdict, *said)
     return tuple(filter(None, sentences)) or ("Nothing has been measured yet.",)
 
 
@@ -115,7 +110,7 @@ def _fill(template: str, results: Results, sections: Sequence[Section], **more: 
         missing=say_missing(results),
         sections=sections,
         captions=captions,
-        lead=choose_lead(captions),
+        lead=next((name for name in LEADS if name in captions), None),
         **more,
     )
 

@@ -120,8 +120,6 @@ TABLE2 = Pivot(
 def needed_controls(results: Results) -> dict[str, set[str]]:
     """The controls that a verdict on entities needs, names of entries by what they are called: the
     proposed kind without labels and with shuffled ones, and another kind with as many parameters.
-    Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
-    baseline is the one without labels and of as many parameters.
     """
     roles = {entry.role: entry for entry in reversed(results.entries)}
     ours, plain = roles["proposed"], roles.get("baseline")
@@ -134,8 +132,6 @@ def needed_controls(results: Results) -> dict[str, set[str]]:
             one for one in results.entries if getattr(one.lm, "matched_to", "") == ours.name
         ],
     }
-    if plain and not ours.has_entities:
-        needed = {"": [plain], f"{own} shuffled": needed[f"{own} shuffled"]}
     return {
         found[0].label if found else name: {one.name for one in found}
         for name, found in needed.items()
@@ -159,8 +155,7 @@ def _list_differences(results: Results, _: Place) -> Iterator[Line]:
 def _tested(results: Results) -> str:
     """How the model under test is named beside others: with entities, if it reads any."""
     ours = results.proposed
-    name = "GPT2E" if ours is None else ours.label
-    return name if ours and not ours.has_entities else f"{name} with entities"
+    return "GPT2E" if ours is None else ours.label + " with entities" * ours.has_entities
 
 
 def _say_not_run(results: Results) -> str:

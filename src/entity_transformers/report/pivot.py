@@ -268,7 +268,7 @@ class Pivot:
         order = [headings.index(heading) for heading in self.order or headings]
 
         def say(text: Text) -> str:
-            return text(results) if callable(text) else text
+            return "" if not lines else text(results) if callable(text) else text
 
         table = Table(
             name=self.name,
@@ -278,9 +278,9 @@ class Pivot:
                 (*(texts[i] for i in order), *(one.fill(results, place) for one in columns))
                 for texts, place in lines
             ),
-            measures=say(self.measures) if lines else "",
-            note=say(self.note) if lines else "",
-            paper_note=say(self.paper_note) if lines else "",
+            measures=say(self.measures),
+            note=say(self.note),
+            paper_note=say(self.paper_note),
             marked=frozenset(i for i, line in enumerate(lines) if self.marked(results, line[1])),
         )
         if self.sparse:

@@ -64,15 +64,6 @@ class Results:
     paper: bool = True
     own_seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
-    def curve(self, model: ModelEntry, column: str, curve: str = "lm") -> dict[int, pd.Series]:
-        """A column of curves.csv by step, for each seed that has any number of it."""
-        if column not in self.curves:
-            return {}
-        rows = self.curves[(self.curves.curve == curve) & (self.curves.model == model.name)]
-        known = rows.dropna(subset=[column]).set_index("step")
-        parts = {seed: known[column][known.seed == seed] for seed in self.seeds}
-        return {seed: part for seed, part in parts.items() if len(part)}
-
     def ran(self, step: str) -> bool:
         """Has this step left any number?"""
         return step in self.frame.steps
@@ -161,9 +152,8 @@ class Results:
         """A number of the whole study."""
         return self.frame.runs(key).get(("", None), Cell(None, None)).value
 
-    def split(self, step: str, measure: str = "") -> str:
-        """The first split that a step has scored; "" where there is none."""
-        where = {"measure": measure} if measure else {}
+    def split(self, step: str, **where: str) -> str:
+        """The first split of the step's rows that have these values; "" where there is none."""
         return next(iter(self.frame.distinct("split", step, **where)), "")
 
 

@@ -30,7 +30,7 @@ from entity_transformers.report.pivot import (
     values,
 )
 from entity_transformers.report.results import Results
-from entity_transformers.report.table import MISSING, Cell, Number
+from entity_transformers.report.table import MISSING, Cell
 
 SIMILARITY = "similarity"
 CONTEXTS = {"words": "none", "context": "document"}
@@ -330,16 +330,13 @@ def _heads(results: Results, place: Place) -> Cell:
     return ", ".join(f"{layers[seed]:.0f}-{heads[seed]:.0f}" for seed in both) or MISSING
 
 
-def _chosen(results: Results, place: Place) -> Number:
-    return results.statistic(*side(place, split=results.split(PROBE, "chosen_accuracy")))
-
-
 def _baseline(heading: str, name: str, **place: str) -> Measure:
     return Measure(heading, f"accuracy_{name}", 1, percent=True, shows="plain", place=place)
 
 
 def _say_heads(results: Results) -> str:
-    choose, report = (results.split(PROBE, name) for name in ("chosen_accuracy", "accuracy"))
+    names = "chosen_accuracy", "accuracy"
+    choose, report = (results.split(PROBE, measure=name) for name in names)
     shares = results.frame.runs(at(PROBE, "mentions_left_out", report)).values()
     left_out = next(iter(shares)).value
     return (
@@ -358,7 +355,7 @@ HEADS = Pivot(
     step=PROBE,
     where={"measure": "accuracy"},
     rows=(
-        values("split", lambda results: {results.split(PROBE, "accuracy"): ""}),
+        values("split", lambda results: {results.split(PROBE, measure="accuracy"): ""}),
         models(difference=True),
         found("attention", "Attention", measure="accuracy"),
         values("entities", {"off": "off", "on": "on"}, "Entities"),
@@ -368,7 +365,11 @@ HEADS = Pivot(
     columns=(
         Measure("n", shows="count"),
         Measure("Head", cell=_heads),
-        Measure("Chosen at", "chosen_accuracy", 1, percent=True, cell=_chosen),
+        cross(
+            found("split", measure="chosen_accuracy"),
+            [Measure("", "chosen_accuracy", 1, percent=True)],
+            "Chosen at",
+        ),
         Measure("Accuracy", "accuracy", 1, True, "interval", compare="units"),
         _baseline("By distance alone", "by_distance"),
         _baseline("Nearest", "nearest", **ALONE),
