@@ -157,14 +157,15 @@ DECIDED = Pivot(
 )
 
 
-def say_setlm(results: Results) -> tuple[str, ...]:
+def say_setlm(results: Results) -> Iterator[str]:
     """What the decisions are worth to each model's words, summed out."""
     place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
     for model in results.measured(SETLM):
         alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
         gaps.append(f"{model.label} {subtract(results, alone, shift)}")
-    what = "SetLM's decisions, summed out, against a learnt vector, in nats per token: "
-    return (f"{what}{', '.join(gaps)}.",) if gaps else ()
+    if gaps:
+        what = "SetLM's decisions, summed out, against a learnt vector, in nats per token"
+        yield f"{what}: {', '.join(gaps)}."
 
 
 PARTS = (Part(DECISIONS, (COSTS, WORDS, NEXT)), Part(SETLM, (TOKENS, DECIDED), say=say_setlm))

@@ -341,23 +341,24 @@ ADAPTERS = Pivot(
 )
 
 
-def say_adapters(results: Results) -> tuple[str, ...]:
+def say_adapters(results: Results) -> Iterator[str]:
     """Was the positive control passed, and, if it was, labels against LoRA."""
     told = subtract_adapters(results, NAMES["next"], NAMES["none"])
     if told is None:
-        return ()
+        return
     text = (
         "Told the entity of the next token, entity attention differs from the same without labels"
         f" by {told} nats per token"
     )
     if told.value > LEARNT or not told.beats:
-        return (f"{text}. It has not learnt to use labels, so no verdict on them is given.",)
+        yield f"{text}. It has not learnt to use labels, so no verdict on them is given."
+        return
     text += ", so it can use labels."
     gap = subtract_adapters(results, NAMES["lagged"], "LoRA")
     if gap is not None:
         verdict = intervals.name_difference(gap.interval, EQUIVALENT)
         text += f" With gold labels after each mention it differs from LoRA by {gap} ({verdict})."
-    return (text,)
+    yield text
 
 
 PARTS = (

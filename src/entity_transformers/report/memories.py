@@ -26,7 +26,6 @@ from entity_transformers.report.pivot import (
     found,
     is_scored,
     models,
-    nest,
     side,
     subtract,
     values,
@@ -120,19 +119,14 @@ GROUPS = {
     ("sort", "description"): "Later: descriptions",
 }
 LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
-SIDES = first_split(), models(), values("labels", LABELS, "Labels"), found("size", "Cache")
 
 
-def list_sides(results: Results, step: str, model: ModelEntry | None = None) -> list[Place]:
-    """All models, or one of them, as a step has read them: in capacity by entries of the memory and
-    entities among them, else by model, labels and cache.
-    """
-    numbers = ("rows", "size") if step == "capacity" else ("size",)
-    axes = CAPACITY.rows if step == "capacity" else SIDES
+def list_sides(results: Results, table: Pivot, model: ModelEntry) -> list[Place]:
+    """A model as a step has read it, which are rows of the step's table."""
     return [
-        {**one, **{name: int(one[name]) for name in numbers}}
-        for _, one in nest(results, {"step": step, "measure": "loss"}, *axes)
-        if is_scored(results, one) and model in (None, one["model"])
+        {**one, **{name: int(one[name]) for name in ("rows", "size") if name in one}}
+        for _, one in table.list_lines(results)
+        if one["model"] == model
     ]
 
 
@@ -167,11 +161,6 @@ def _less(heading: str, against: Any, scope: str = "all") -> Measure:
     return Measure(heading, "loss", 4, place={"scope": scope}, against=against)
 
 
-def _baseline(results: Results, _: Place) -> Place:
-    """The baseline without labels, read in the same way otherwise."""
-    return {"model": results.baseline, "labels": "none"}
-
-
 def _groups(results: Results, _: Place) -> Iterator[Measure]:
     for (grouping, name), heading in GROUPS.items():
         if name in results.frame.distinct(grouping, "mentions", measure="loss"):
@@ -185,13 +174,13 @@ MENTIONS = Pivot(
     title="Where a memory pays",
     step="mentions",
     where={"measure": "loss"},
-    rows=SIDES,
+    rows=(first_split(), models(), values("labels", LABELS, "Labels"), found("size", "Cache")),
     keep=is_scored,
     columns=(
         Measure("Entities", "entities", 0, shows="plain"),
         KIB,
         LOSS,
-        _less("Against the baseline", _baseline),
+        _less("Against the baseline", lambda r, _: {"model": r.baseline, "labels": "none"}),
         _groups,
     ),
     measures="The loss in nats per token, by kind of token and by what the model may know.",
@@ -207,7 +196,7 @@ def list_recent(results: Results) -> dict[int, Place]:
     """The baseline with a cache and no labels, which step mentions has read, by the cache's size,
     smallest first.
     """
-    sides = list_sides(results, "mentions", results.baseline) if results.baseline else []
+    sides = list_sides(results, MENTIONS, results.baseline) if results.baseline else []
     recent = (one for one in sides if one["labels"] == "none" and one["size"])
     return {one["size"]: {**one, "rows": ""} for one in recent}
 
@@ -216,10 +205,6 @@ def _as_heavy(results: Results, one: Place) -> Place | None:
     """The baseline with the smallest cache that has no fewer bytes; None: all have fewer."""
     own, recent = count_bytes(results, one), list_recent(results).values()
     return next((other for other in recent if count_bytes(results, other) >= own), None)
-
-
-def _as_many(results: Results, one: Place) -> Place | None:
-    return list_recent(results).get(int(one["rows"]) + int(one["size"]))
 
 
 CAPACITY = Pivot(
@@ -238,8 +223,11 @@ CAPACITY = Pivot(
     columns=(
         KIB,
         LOSS,
-        _less("Against the model under test", lambda results, _: {"model": results.proposed}),
-        _less("Against as many recent tokens", _as_many),
+        _less("Against the model under test", lambda r, _: {"model": r.proposed}),
+        _less(
+            "Against as many recent tokens",
+            lambda r, one: list_recent(r).get(int(one["rows"]) + int(one["size"])),
+        ),
         Measure(
             "Recent tokens of no fewer bytes",
             digits=0,
@@ -256,12 +244,12 @@ CAPACITY = Pivot(
 )
 
 
-def say_capacity(results: Results) -> tuple[str, ...]:
+def say_capacity(results: Results) -> Iterator[str]:
     """The model under test against each cache around the baseline, with the heaviest memory of no
     more bytes: no loss is looked at to choose it.
     """
     ours, gains = results.proposed, []
-    sides = [] if ours is None else list_sides(results, "capacity", ours)
+    sides = [] if ours is None else list_sides(results, CAPACITY, ours)
     for size, recent in list_recent(results).items():
         fits = [one for one in sides if _as_heavy(results, one) == recent]
         if fits:
@@ -270,10 +258,9 @@ def say_capacity(results: Results) -> tuple[str, ...]:
             gains.append(
                 f"{gap} from {size:,} tokens ({most['rows']:,} entities, {most['size']:,} tokens)"
             )
-    name = ours.label if ours else ""
-    what = f"In no more bytes than recent tokens alone, the loss of {name} differs by"
-    said = f"{what} {'; '.join(gains)}."
-    return (said,) if gains else ()
+    if ours and gains:
+        what = f"In no more bytes than recent tokens alone, the loss of {ours.label} differs by"
+        yield f"{what} {'; '.join(gains)}."
 
 
 def draw_capacity(results: Results) -> figures.Figure | None:
@@ -286,7 +273,7 @@ def draw_capacity(results: Results) -> figures.Figure | None:
         drawn.append((recent, {"label": name, "colour": figures.INK, "dash": "--"}))
     for model in results.measured("capacity"):
         by_share = defaultdict[float, list[Place]](list)
-        for one in list_sides(results, "capacity", model):
+        for one in list_sides(results, CAPACITY, model):
             by_share[round(one["size"] / max(1, one["rows"] + one["size"]), 2)].append(one)
         for (share, own), mark in zip(sorted(by_share.items()), "os^Dv", strict=False):
             name = f"{model.label}, {share:.0%} recent tokens"

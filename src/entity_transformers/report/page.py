@@ -39,7 +39,7 @@ from entity_transformers.study.params import STEPS
 MODULES = (corpus, lm, perplexity, vectors, memories, remembering, decisions, transfer)
 PARTS = tuple(part for module in MODULES for part in module.PARTS)
 """What the report shows, in the order of the steps."""
-SILENT = ("embeddings", "excerpts", "report", "tokenizer", "passages")
+SILENT = ("embeddings", "excerpts", "report", "passages")
 """Steps that have no table of their own."""
 
 
@@ -224,7 +224,7 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
     for name, key in keys.items():
         yield name, results.statistic(model, key).value
     yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).value
-    for side in memories.list_sides(results, "capacity", model) if results.ran("capacity") else ():
+    for side in memories.list_sides(results, memories.CAPACITY, model):
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache"):
         yield from remembering.summarise(results)

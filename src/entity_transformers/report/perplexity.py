@@ -356,12 +356,8 @@ def _guided(results: Results, _: Place) -> Iterator[Line]:
                 for seed in sorted(first.keys() & second.keys())
             ]
             if pairs:
-                yield (write_pair(ours, theirs),), {"pairs": pairs, "both": (ours, theirs)}
-
-
-def _compare_last_words(results: Results, row: Place) -> Cell | None:
-    ours, theirs = row["both"]
-    return intervals.compare(results, (ours, LAST_WORD), (theirs, LAST_WORD))
+                nats = intervals.compare(results, (ours, LAST_WORD), (theirs, LAST_WORD))
+                yield (write_pair(ours, theirs),), {"pairs": pairs, "nats": nats}
 
 
 PAIRED = (
@@ -379,7 +375,7 @@ GUIDED = Pivot(
     title="A guided head: last words",
     step=LAMBADA,
     rows=(Axis(("Difference",), _guided),),
-    columns=(*PAIRED, Measure("Last word nats", digits=4, cell=_compare_last_words)),
+    columns=(*PAIRED, Measure("Last word nats", digits=4, cell="nats")),
     measures="A model with a head guided by gold chains, minus each other model of its kind.",
     note=f"{PAIRED_NOTE} Nats are per last word.",
 )

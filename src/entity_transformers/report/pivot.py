@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
@@ -67,10 +67,9 @@ def first_split() -> Axis:
     return Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
 
 
-def list_models(results: Results, place: Place, which: str) -> list[ModelEntry]:
-    """The models of a step: "measured", all of them; "pair", those that the paper compares."""
-    measured = results.measured(place["step"])
-    return [m for m in (results.pair if which == "pair" else measured) if m in measured]
+def list_pair(results: Results, place: Place) -> list[ModelEntry]:
+    """Those of a step's models that the paper compares."""
+    return [model for model in results.pair if model in results.measured(place["step"])]
 
 
 def models(scored: bool = False, difference: bool = False) -> Axis:
@@ -89,11 +88,13 @@ def models(scored: bool = False, difference: bool = False) -> Axis:
     return Axis(("Model",), entries)
 
 
-def runs(which: str = "measured") -> Axis:
-    """Every model with entities off and on, once if it reads none: as one text."""
+def runs(pair: bool = False) -> Axis:
+    """Every model, or those that the paper compares, with entities off and on, once if it reads
+    none: as one text.
+    """
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
-        for model in list_models(results, place, which):
+        for model in list_pair(results, place) if pair else results.measured(place["step"]):
             for given in ("off", "on") if model.has_entities else ("",):
                 name = f"{model.label} {given}".strip()
                 yield (name,), {"model": model, "entities": given or "off"}
@@ -169,6 +170,7 @@ class Measure:
     def fill(self, results: Results, row: Place) -> Cell:
         """The cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
+        found: Cell | float | None
         if "against" in place and self.compare != "cell":
             found = self._compare(results, place)
         elif self.against is not None:
@@ -185,8 +187,6 @@ class Measure:
 
     def _read(self, results: Results, place: Place) -> Cell | float | None:
         model, key = side(place)
-        if "model" not in place:
-            return results.value(key)  # of the whole study
         if self.shows == "count":
             return results.count(model, key)
         if self.shows == "interval":
@@ -240,7 +240,7 @@ class Pivot:
     where    what every place has beside the step
     keep     which rows are shown; all are
     marked   which rows are stressed
-    sparse   leaves out columns in which every row has a dash
+    sparse   leaves out rows and columns of dashes alone
     """
 
     name: str
@@ -257,13 +257,23 @@ class Pivot:
     marked: Callable[[Results, Place], bool] = lambda results, place: False
     sparse: bool = False
 
+    @property
+    def about(self) -> Place:
+        """What every place has."""
+        return {"step": self.step, **self.where}
+
+    def list_lines(self, results: Results) -> list[Line]:
+        """The texts and the places of the rows that are shown."""
+        lines = nest(results, self.about, *self.rows)
+        return [line for line in lines if self.keep(results, line[1])]
+
     def build(self, results: Results) -> Table:
         """The table of a study."""
-        where = {"step": self.step, **self.where}
-        parts = ((c,) if isinstance(c, Measure) else c(results, where) for c in self.columns)
-        columns = list(chain.from_iterable(parts))
-        lines = nest(results, where, *self.rows)
-        lines = [line for line in lines if self.keep(results, line[1])]
+        parts = ((c,) if isinstance(c, Measure) else c(results, self.about) for c in self.columns)
+        columns, lines = list(chain.from_iterable(parts)), self.list_lines(results)
+        filled = [[one.fill(results, place) for one in columns] for _, place in lines]
+        there = [not self.sparse or {*map(str, cells)} != {MISSING} for cells in filled]
+        lines, filled = list(compress(lines, there)), list(compress(filled, there))
         headings = [heading for axis in self.rows for heading in axis.headings]
         order = [headings.index(heading) for heading in self.order or headings]
 
@@ -275,8 +285,8 @@ class Pivot:
             title=say(self.title),
             columns=(*(headings[i] for i in order), *(one.heading for one in columns)),
             rows=tuple(
-                (*(texts[i] for i in order), *(one.fill(results, place) for one in columns))
-                for texts, place in lines
+                (*(texts[i] for i in order), *cells)
+                for (texts, _), cells in zip(lines, filled, strict=True)
             ),
             measures=say(self.measures),
             note=say(self.note),
@@ -298,6 +308,6 @@ class Part:
     step: str
     tables: tuple[Pivot | Callable[[Results], Table], ...]
     figures: Mapping[str, Callable[[Results], Any]] = field(default_factory=dict)
-    say: Callable[[Results], tuple[str, ...]] = lambda results: ()
+    say: Callable[[Results], Iterable[str]] = lambda results: ()
     name: str = ""
     title: str = ""

@@ -411,7 +411,7 @@ def draw_gains(results: Results) -> figures.Figure | None:
     return figure
 
 
-def say_remembering(results: Results, step: str) -> tuple[str, ...]:
+def say_remembering(results: Results, step: str) -> Iterator[str]:
     """The best policy at each budget beside the smallest window, and what the plan decides."""
     alone, beside = split_original(read_nats(results, step).loc["all"])
     said, other = [], results.frame.distinct("split", step) == ("test2",) and results.second_test
@@ -419,17 +419,18 @@ def say_remembering(results: Results, step: str) -> tuple[str, ...]:
     for name, size in beside.mean(axis=1).groupby(level="budget").idxmin():
         gap = estimate(beside.loc[(name, size)] - alone.iloc[0])
         said.append(f"{name} with {size:,} tokens ({gap})")
-    verdicts = (
-        f"{one.name}{' in renamed texts,' * (found['text'] == 'renamed')} {one.ours} against"
-        f" {one.theirs}{where}: {found['gap']}, {found['verdict']}."
-        for found in judge_contrasts(results, step)
-        if (one := found["contrast"]) and found["verdict"] != "reported"
-    )
-    return (
+    yield (
         f"{PLACES[step]} beside a window of {alone.index[0]:,} tokens the lowest loss{where} is"
-        f" that of {', '.join(said)}, in nats per token minus the window alone.",
-        *verdicts,
+        f" that of {', '.join(said)}, in nats per token minus the window alone."
     )
+    for found in judge_contrasts(results, step):
+        if found["verdict"] != "reported":
+            one = found["contrast"]
+            renamed = " in renamed texts," * (found["text"] == "renamed")
+            yield (
+                f"{one.name}{renamed} {one.ours} against {one.theirs}{where}: {found['gap']},"
+                f" {found['verdict']}."
+            )
 
 
 def summarise(results: Results) -> Iterator[tuple[str, float]]:

@@ -167,9 +167,7 @@ RATES = Pivot(
         values("pretrained", {"True": "pretrained", "False": "random"}, "Weights"),
         found("task", "Task", measure="rate_loss"),
     ),
-    keep=lambda results, place: any(
-        results.has(*side(place, rate=rate)) for rate in list_rates(results)
-    ),
+    sparse=True,
     columns=(cross(values("rate", list_rates, "Rate"), [Measure("", digits=4, shows="plain")]),),
     measures="""Loss on dev after fine-tuning at each rate, with one seed; the rate with the lowest
         loss is used.""",
@@ -177,9 +175,8 @@ RATES = Pivot(
 )
 
 
-def say(results: Results) -> tuple[str, ...]:
+def say(results: Results) -> Iterator[str]:
     """A sentence for each task: its best and its worst model, and what the commonest label has."""
-    sentences = []
     for task in results.frame.distinct("task", STEP, measure="train_examples"):
         place: Place = {"step": STEP, "split": "test", "task": task, "variant": FULL}
         scores = {
@@ -192,10 +189,7 @@ def say(results: Results) -> tuple[str, ...]:
         named = " to ".join(f"{model.label} {scores[model]}" for model in ends)
         majority = [results.statistic(*side(place, model=m, measure="majority")) for m in order]
         label = Number(majority[0].value, 1, percent=True)
-        sentences.append(
-            f"Fine-tuned on {task}, right on test: {named}; the commonest label has {label}."
-        )
-    return tuple(sentences)
+        yield f"Fine-tuned on {task}, right on test: {named}; the commonest label has {label}."
 
 
 PARTS = (Part(STEP, (SCORES, PAIRS, RATES), say=say),)

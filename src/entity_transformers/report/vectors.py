@@ -9,7 +9,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import paper
 from entity_transformers.report.figures import draw_cloud
 from entity_transformers.report.frame import Key, at
@@ -23,7 +22,7 @@ from entity_transformers.report.pivot import (
     cross,
     found,
     is_scored,
-    list_models,
+    list_pair,
     models,
     runs,
     side,
@@ -72,12 +71,8 @@ def _printed4(heading: str, number: int) -> Measure:
     return Measure(heading, digits=4, cell=cell)
 
 
-FIRST = Axis((), lambda results, where: [((), {"model": m}) for m in _pair(results, where)[:1]])
+FIRST = Axis((), lambda results, where: [((), {"model": m}) for m in list_pair(results, where)[:1]])
 """A model that the step's counts can be taken from: they are the same for all."""
-
-
-def _pair(results: Results, where: Place) -> list[ModelEntry]:
-    return list_models(results, where, "pair")
 
 
 TABLE4 = Pivot(
@@ -93,7 +88,7 @@ TABLE4 = Pivot(
     ),
     order=("Measure", "Part of speech", "Context"),
     columns=(
-        cross(runs("pair"), (Measure("", digits=4),)),
+        cross(runs(pair=True), (Measure("", digits=4),)),
         _printed4("Paper GPT2E off", 0),
         _printed4("Paper GPT2E on", 1),
         _printed4("Paper GPT2", 2),
@@ -138,11 +133,9 @@ ACROSS = Pivot(
     title="Table 4, across models: the same words in both",
     step=SIMILARITY,
     where={"measure": "cka"},
-    rows=(runs("pair"), values("context", CONTEXTS, "Context")),
+    rows=(runs(pair=True), values("context", CONTEXTS, "Context")),
     columns=(cross(GROUPS, [Measure("", digits=4)]),),
-    keep=lambda results, place: any(
-        results.has(*side(place, group=group)) for group in _tags(results)
-    ),
+    sparse=True,
     measures="""Linear CKA of a model's vectors and the baseline's vectors of the same words; 1
         means that one is a rotation of the other. On: with their entities, as mentions; off: as
         words outside mentions.""",
@@ -230,13 +223,13 @@ def make_table5(level: str, **texts: Any) -> Pivot:
     def labels(results: Results, where: Place) -> Iterator[Line]:
         rows = results.frame.find(NER, split="test", measure=f"{level}_predicted")
         known = rows[(rows["count"] > 0) | (rows["value"] > 0)]
-        names = {model.name for model in _pair(results, where)}
+        names = {model.name for model in list_pair(results, where)}
         for label in sorted({*known["label"][known["model"].isin(names)]} - {""}, key=rank):
             yield (label,), {"label": label}
         yield (paper.OVERALL,), {"average": "micro"}
 
     def both(results: Results, where: Place) -> Iterator[Line]:
-        for model in reversed(_pair(results, where)):  # the paper prints GPT2 first here
+        for model in reversed(list_pair(results, where)):  # the paper prints GPT2 first here
             yield (model.label,), {"model": model}
 
     scores = [_score(name, f"{level}_{score}") for score, name in SCORES.items()]

@@ -22,7 +22,6 @@ class CacheParams(ChoosingSection):
     also=("perplexity.stride",),
     reads={"corpus": TOKENS, "lm": MODEL},
     needs={"causal"},
-    title="A cache of recent tokens",
 )
 def cache(run: Run) -> Rows:
     """The loss of the split ``report`` in nats per token with a cache of each size (0: none), theta

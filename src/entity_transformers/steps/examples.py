@@ -31,7 +31,6 @@ class ExamplesParams(Section):
     writes=("source.json", "left_out.json", "examples.jsonl"),
     data=("corpus/checksums/*",),
     gpu=False,
-    title="The tasks' examples",
 )
 def examples(run: Run) -> Rows:
     """The examples of each task by split and by label, and how many were left out."""

@@ -10,7 +10,6 @@ from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
     reads={"corpus": TOKENS, "lm": MODEL},
     writes=("excerpts.safetensors",),
     needs={"causal"},
-    title="Documents, token by token",
 )
 def excerpts(run: Run) -> Rows:
     """The nats of each token of a few documents, and what was read of the memory to predict it."""

@@ -19,7 +19,6 @@ WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the 
     data=("corpus/checksums/*", "data/*"),
     libraries=("scipy", "sklearn"),
     gpu=False,
-    title="Target words of the passages",
 )
 def passages(run: Run) -> Rows:
     """Counts of the passages, shares of their target words' parts of speech, by a tagger that is
