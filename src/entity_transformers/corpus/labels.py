@@ -34,7 +34,10 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
         labels = corpus.layers[base]
     else:
         found = ", ".join((*LABELS, *corpus.layers))
-        raise ValueError(f"split {corpus.split!r} has no labels {layer!r}, it has {found}")
+        raise ValueError(
+            f"split {corpus.split!r} has no labels {layer!r}, it has {found}: step corpus makes"
+            " those of the resolvers that corpus.resolvers names"
+        )
     spans = find_spans(corpus, base)
     if change == "shuffled":
         labels = shuffle_labels(corpus, labels, seed, spans)
@@ -167,7 +170,8 @@ def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
     """Is the token in the first mention of its entity in the document: bool [N]."""
     first = np.zeros(len(corpus.tokens), bool)
     for part in corpus.slices:
-        mentions = corpus.mentions[part]
-        _, begins, entity = np.unique(corpus.gold[part], return_index=True, return_inverse=True)
-        first[part] = (mentions >= 0) & (mentions == mentions[begins][entity])
+        entities, mentions = corpus.gold[part], corpus.mentions[part]
+        earliest = np.full(entities.max(initial=0) + 1, np.iinfo(np.int32).max, np.int32)
+        np.minimum.at(earliest, entities, np.where(mentions < 0, np.iinfo(np.int32).max, mentions))
+        first[part] = (mentions >= 0) & (mentions == earliest[entities])
     return first
