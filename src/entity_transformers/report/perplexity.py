@@ -120,6 +120,8 @@ TABLE2 = Pivot(
 def needed_controls(results: Results) -> dict[str, set[str]]:
     """The controls that a verdict on entities needs, names of entries by what they are called: the
     proposed kind without labels and with shuffled ones, and another kind with as many parameters.
+    Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
+    baseline is the one without labels and of as many parameters.
     """
     roles = {entry.role: entry for entry in reversed(results.entries)}
     ours, plain = roles["proposed"], roles.get("baseline")
@@ -132,6 +134,8 @@ def needed_controls(results: Results) -> dict[str, set[str]]:
             one for one in results.entries if getattr(one.lm, "matched_to", "") == ours.name
         ],
     }
+    if plain and not ours.has_entities:
+        needed = {"": [plain], f"{own} shuffled": needed[f"{own} shuffled"]}
     return {
         found[0].label if found else name: {one.name for one in found}
         for name, found in needed.items()
