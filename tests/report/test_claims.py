@@ -10,7 +10,7 @@ from tiny import tiny_entry
 from entity_transformers.report.claims import build_claims, judge_entities
 from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, OPEN, SMALLER, UNUSED
 from entity_transformers.report.page import build_sections, write_headline
-from entity_transformers.report.perplexity import CONTROLS
+from entity_transformers.report.perplexity import CONTROLS, needed_controls
 from entity_transformers.report.results import Results
 
 NEEDED = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
@@ -48,6 +48,14 @@ def test_a_memory_that_changes_nothing_is_inert(monkeypatch):
     verdicts = {row[:2]: row[-1] for row in CONTROLS.build(results).rows}
     assert verdicts["GPT2E", "off"] == verdicts["GPT2E", "shuffled"] == UNUSED
     assert verdicts["GPT2E unlabelled", "on"] != UNUSED
+
+
+def test_a_model_that_learns_from_labels_and_reads_none_needs_the_baseline_and_shuffled_ones():
+    gpt2 = replace(tiny_entry("gpt2"), name="gpt2", role="baseline")
+    ours = replace(tiny_entry("gpt2-antecedent"), name="guided", labels="gold", role="proposed")
+    control = replace(ours, name="permuted", labels="shuffled", role="control")
+    found = needed_controls(make_results([], entries=(gpt2, ours, control)))
+    assert list(found.values()) == [{"gpt2"}, {"permuted"}]
 
 
 def test_controls_are_met_at_their_best(small: Results) -> None:
