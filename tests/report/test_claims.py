@@ -105,3 +105,13 @@ def test_the_first_line_says_that_counting_is_better(counted: float, said: bool)
     first = write_headline(results)[0]
     told = "Counted n-grams have a perplexity of 13.30 on test, below GPT2's 13.90."
     assert first == told if said else first.startswith("Perplexity per token")
+
+
+def test_the_headline_names_a_second_test_set() -> None:
+    about = {"step": "perplexity", "model": "gpt2", "seed": 1, "split": "test2", "entities": "off"}
+    row = {**about, "measure": "perplexity", "value": 9.5, "count": 9}
+    unit = {**about, "measure": "nll", "unit": "d", "value": 9.0, "count": 9}
+    entries = (make_entries()["gpt2"],)
+    for other, name in ((None, "test2"), ("litbank", "litbank")):
+        results = make_results([row], [unit], entries, seeds=(1,), second_test=other)
+        assert write_headline(results)[0] == f"Perplexity per token on {name}: 9.50 (GPT2)."

@@ -68,13 +68,13 @@ def judge_entities(results: Results) -> Judged:
         return ABSENT, f"{VERDICTS[ABSENT]}: {name} has no scores per document."
     own = [abs(gap.value) for against, _, gap in found if against == ours]
     if own and max(own) < INERT:
-        less = f"differ by less than {INERT} nats per token on {split}."
+        less = f"differ by less than {INERT} nats per token on {results.name_split(split)}."
         return UNUSED, f"{VERDICTS[UNUSED]}: entities on, off and shuffled {less}"
     needed = set[str]().union(*perplexity.needed_controls(results).values())
     met = {against: gap for against, _, gap in found if against.name in needed}
     unbeaten = {against: gap for against, gap in met.items() if not gap.beats}
     missing = _list(perplexity.list_missing_controls(results, met))
-    where = f"on {split} {ours.label}"
+    where = f"on {results.name_split(split)} {ours.label}"
     if unbeaten:
         worse = any(gap.low is not None and gap.low > 0 for gap in unbeaten.values())
         status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
@@ -228,7 +228,7 @@ def say_perplexity(results: Results) -> str:
     to the highest.
     """
     split = intervals.judged_split(results)
-    start = f"Perplexity per token on {split}: "
+    start = f"Perplexity per token on {results.name_split(split)}: "
     if not results.tests_a_model:
         read = [f"{n:,.2f} ({m.label})" for m, n in read_perplexities(results).items()]
         if len(read) > 1:
@@ -259,4 +259,4 @@ def say_counting(results: Results) -> str:
     if not worse:
         return ""
     least = f"Counted n-grams have a perplexity of {counted[0]:.2f}"
-    return f"{least} on {intervals.judged_split(results)}, below {', '.join(worse)}."
+    return f"{least} on {results.name_split(intervals.judged_split(results))}, below {', '.join(worse)}."

@@ -109,6 +109,10 @@ class Results:
         """The first measured model with role proposed: the paper's GPT2E."""
         return next(iter(self._with_role("proposed")), None)
 
+    def name_split(self, split: str) -> str:
+        """How sentences call a split: a second test set has the name of its data set."""
+        return (split == "test2" and self.second_test) or split
+
     @property
     def tests_a_model(self) -> bool:
         """Has the study a model with role proposed, measured or not?"""
