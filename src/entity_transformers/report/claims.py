@@ -258,5 +258,6 @@ def say_counting(results: Results) -> str:
     ]
     if not worse:
         return ""
+    split = results.name_split(intervals.judged_split(results))
     least = f"Counted n-grams have a perplexity of {counted[0]:.2f}"
-    return f"{least} on {results.name_split(intervals.judged_split(results))}, below {', '.join(worse)}."
+    return f"{least} on {split}, below {', '.join(worse)}."
