@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import SMALL, VOCABULARY, tiny_params
+from tiny import SMALL, VOCABULARY, tiny_entry, tiny_params
 from torch import Tensor
 from trainings import assert_close, gradients, make_training, named_gradients, weights
 
+from entity_transformers.artifacts import write_csv
 from entity_transformers.kinds import KINDS, LmParams, resolve
 from entity_transformers.models.base import Batch, build_model
+from entity_transformers.train.entry import list_rows
 from entity_transformers.train.loop import (
     Training,
     TrainingError,
@@ -23,6 +25,7 @@ from entity_transformers.train.loop import (
 )
 
 HALF_PRECISION = 5e-3
+MEASURE = ("measure", "value")
 
 
 def test_documents_side_by_side_give_the_mean_of_the_gradients_that_each_gives_alone(tmp_path):
@@ -226,3 +229,17 @@ def test_cuda_graphs_are_refused_where_windows_are_recomputed() -> None:
     how = {"gradient_checkpointing": True, "memory_gradient_windows": 2}
     with pytest.raises(ValueError, match="loses gradients where windows are recomputed"):
         tiny_params(compile="reduce-overhead", **how)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "ngram", "pretrained", "word2vec"])
+@pytest.mark.parametrize("weights", ["study:other/first/1", "data/other/models/first/1"])
+def test_what_the_weights_at_the_start_cost_is_counted(tmp_path, monkeypatch, kind, weights):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("data/other/models/first/1")
+    folder.mkdir(parents=True)
+    costs = [("tokens_seen", 7), ("tokens_before", 5), ("seconds_total", 2.5)]
+    write_csv(folder / "rows.csv", [{"measure": m, "value": v} for m, v in costs], MEASURE)
+    rows = list_rows({"tokens_seen": 1}, tiny_entry(kind, initial_weights=weights))
+    found = {row["measure"]: row["value"] for row in rows}
+    assert (found["tokens_before"], found["seconds_before"]) == (12, 2.5)
+    assert found["tokens_seen"] == 1

@@ -18,6 +18,7 @@ from entity_transformers.models.folders import list_weights
 from entity_transformers.models.static.vectors import WordVectors, load
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import MODEL, Row, Run
+from entity_transformers.study.origin import find_path
 from entity_transformers.study.plan import Plan
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CURVE_COLUMNS, CheckpointStore, hold
@@ -166,7 +167,7 @@ def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = ""
     """
     machine = {name: numbers.get(name, value) for name, value in MACHINE.items()}
     rows: list[Row] = []
-    weights = entry.initial_weights
+    weights = find_path(entry.initial_weights)
     costs = read_cost(None if weights is None else Path(weights))
     for name, value in {**dict.fromkeys(NUMBERS), **numbers, **costs}.items():
         if name in MACHINE:
@@ -238,7 +239,7 @@ def train_vectors(run: Run) -> list[Row]:
         "tokens_per_second": read / seconds,
         "seconds_total": seconds,
     }
-    return list_rows(numbers, starting_from(entry, weights))
+    return list_rows(numbers, entry)
 
 
 def _take_vectors(run: Run, weights: Path) -> tuple[WordVectors, int]:
