@@ -1,4 +1,4 @@
-"""The files of a study's results: gathered from what its runs left, and made of these."""
+"""The files of a study's results: those gathered from its runs, and those made from them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from entity_transformers.study.plan import Plan, folder, list_changed
 from entity_transformers.tasks.similarity import across_rows
 
 COMMITTED = ("measures.csv", "units.parquet", "curves.csv", "pictures.json")
-"""What everything else of a study's results is made of."""
-# what stands once in the manifest where it is the same for all runs, else with each
+"""The files from which all other results of a study are made."""
+# stated once in the manifest if it is the same for all runs, otherwise with each run
 OF_ALL = ("git_commit", "code", "versions", "machine", "device")
 
 
 def collect(run: Run) -> None:
-    """Write `COMMITTED` and manifest.json of a study from the rows and records of its runs."""
+    """Write the `COMMITTED` files and manifest.json from the rows and records of a study's runs."""
     plan, output = Plan(run.params), run.folder
     rows, curves, records = list[Any](), list[Any](), dict[str, dict[str, Any]]()
     for step in (one for one in plan.steps if one.phase != "report"):
@@ -44,11 +44,11 @@ def collect(run: Run) -> None:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
             record = artifacts.read_record(home)
-            known = ["place", "values"]  # those of its name, and of the whole study
+            known = ["place", "values"]  # told by its name and by the whole study
             known += ["files"] * (step.phase not in ("corpus", "train"))
             name = "/".join(filter(None, (step.name, model, str(seed or ""))))
             records[name] = {key: value for key, value in record.items() if key not in known}
-        if step.gather:  # a function of the rows of all runs, by its name
+        if step.gather:  # names a function of the rows of all runs
             module, _, name = step.gather.partition(":")
             found = getattr(import_module(f"entity_transformers.{module}"), name)(found)
         if step.name == "similarity" and run.params.similarity.across:
@@ -77,16 +77,16 @@ def collect(run: Run) -> None:
 
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a CSV file, without empty cells."""
+    """Yield the rows of a CSV file without their empty cells."""
     for row in artifacts.read_csv(path):
         yield {key: value for key, value in row.items() if value != ""}
 
 
 def build(params: Any, results: Path) -> None:
-    """README.md with every table and figure that a study's results allow, figures/, metrics.json
-    with the few numbers of each model that DVC shows, and report.html. Figures that are no longer
-    there go. ValueError where the study has other values than the results were made with, which
-    would be stated as theirs.
+    """Write README.md with every table and figure that a study's results allow, figures/,
+    metrics.json with the few numbers of each model that DVC shows, and report.html; delete figures
+    that are no longer drawn. Raise ValueError if the study's values are not those that the results
+    were made with, since the report would state them as such.
     """
     require_same_values(params, results)
     with damage_named(results):
@@ -107,7 +107,7 @@ def build(params: Any, results: Path) -> None:
 
 
 def find_wrong(params: Any, results: Path) -> Iterator[str]:
-    """A line for each file that is not what the manifest says, or what is made of the others."""
+    """Yield a line for each file or value that contradicts the manifest or the other files."""
     for find in (_find_changed, find_other_values, _find_unmade, _find_damaged):
         try:
             with damage_named(results):
@@ -117,13 +117,13 @@ def find_wrong(params: Any, results: Path) -> Iterator[str]:
 
 
 def _in_one_line(text: str) -> str:
-    """With what a damaged file may have in a name as Python writes it."""
+    """Escape unprintable characters, which names in a damaged file may have, as Python does."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 @contextmanager
 def damage_named(results: Path) -> Iterator[None]:
-    """What edited numbers or manifests lead to inside is a ValueError that names the results."""
+    """Turn errors due to edited numbers or manifests into a ValueError that names the results."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -144,7 +144,7 @@ def _read_manifest(results: Path) -> dict[str, Any]:
 
 
 def _find_changed(_: Any, results: Path) -> Iterator[str]:
-    """Files that are not as the manifest has them."""
+    """Yield a line for each file that is missing, too large or not as the manifest has it."""
     files = _read_manifest(results)["files"]
     yield from (f"{name}: not in {MANIFEST}" for name in COMMITTED if name not in files)
     for name, expected in files.items():
@@ -157,14 +157,14 @@ def _find_changed(_: Any, results: Path) -> Iterator[str]:
 
 
 def require_same_values(params: Any, results: Path) -> None:
-    """ValueError for what `find_other_values` finds first."""
+    """Raise ValueError for the first difference that `find_other_values` finds."""
     if other := next(find_other_values(params, results), ""):
         raise ValueError(f"{other}: change it back, or run the study again")
 
 
 def find_other_values(params: Any, results: Path) -> Iterator[str]:
-    """A manifest of another study, and values of the study that are not those that the results were
-    made with, as far as their manifest has them: older ones have none.
+    """Yield a line if the manifest is another study's, and one for each value in it that is another
+    one in the study now; older manifests state no values.
     """
     if (path := results / MANIFEST).is_file():
         manifest = _read_manifest(results)
@@ -174,7 +174,7 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:
-    """Files that are not what is made of the others."""
+    """Yield a line for each of README.md and metrics.json that the other files do not give."""
     gathered = read_results(params, results)
     text = page.write_readme(gathered, page.build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {
@@ -190,7 +190,7 @@ def _find_unmade(params: Any, results: Path) -> Iterator[str]:
 
 
 def _find_damaged(params: Any, results: Path) -> Iterator[str]:
-    """Files of runs that are not what their records say."""
+    """Yield a line for each file of a run that differs from what the run's record says."""
     for run, record in _read_manifest(results)["runs"].items():
         home = Path(folder(params.name, *run.split("/")))
         for name in record.get("files", {}) if (home / artifacts.RECORD).is_file() else ():
@@ -201,8 +201,8 @@ def _find_damaged(params: Any, results: Path) -> Iterator[str]:
 
 
 def _gather_pictures(params: Any) -> pictures.Pictures:
-    """The example, the excerpts, and the clouds whose vectors are there: of the paper's two models,
-    of their first seed that has any, head words in their document with entities given.
+    """Return the example, the excerpts and the clouds that have vectors. These are of head words in
+    context, with entities given, from the first seed with vectors of the paper's two models.
     """
     corpus, clouds = Path(folder(params.name, "corpus")), dict[str, Any]()
     decode = artifacts.read_tokenizer(corpus / "tokenizer.json").decode
@@ -224,7 +224,7 @@ def _gather_pictures(params: Any) -> pictures.Pictures:
 
 
 def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | None:
-    """What step excerpts left of every model; None where it left nothing."""
+    """Return what step excerpts wrote for all models; None if it wrote nothing."""
     entries = (entry.name for entry in params.entries("causal"))
     read = {
         name: _find_arrays(params, "excerpts", name, "excerpts.safetensors") for name in entries
@@ -239,13 +239,13 @@ def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | N
 
 
 def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
-    """The first model of a role that has any vectors of mentions, and these of its seeds."""
+    """Return the first encoding model of a role and the mention vectors of its seeds, if any."""
     name = next((e.name for e in params.entries("encode") if e.role == role), "")
     return name, _find_arrays(params, "embeddings", name, "mentions.safetensors") if name else []
 
 
 def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
-    """Rows of step similarity: the same mentions in the paper's two models, seed by seed."""
+    """Yield rows of step similarity, seed by seed: the same mentions in the paper's two models."""
     (name, ours), (_, theirs) = (_find_mentions(params, one) for one in ("proposed", "baseline"))
     for seed, (first, _), (second, _) in zip(params.seeds_of(name), ours, theirs, strict=True):
         for row in across_rows(first, second, params.similarity.groups):
@@ -253,7 +253,7 @@ def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:
-    """The arrays and facts of a model's seeds that have such a file."""
+    """Return the arrays and facts of file ``name`` for each of a model's seeds that has it."""
     files = [Path(folder(params.name, step, model, seed), name) for seed in params.seeds_of(model)]
     return [artifacts.read_arrays(file) for file in files if file.is_file()]
 

@@ -23,12 +23,12 @@ VERDICTS = {
     UNUSED: "The memory was not used",
 }
 Judged = tuple[str, str]
-"""Status of a claim, and what was measured."""
+"""The status of a claim, and a text that says what was measured."""
 NOT_MEASURED: Judged = (ABSENT, "not measured")
 
 
 class Claim(NamedTuple):
-    """The step that measures what the paper claims, where it stands, and how it is judged."""
+    """A claim of the paper: the step that measures it, where the paper makes it, and its judge."""
 
     step: str
     source: str
@@ -36,8 +36,8 @@ class Claim(NamedTuple):
 
 
 def build_claims(results: Results) -> Table:
-    """Every claim of the paper whose step this study ran; none in a study without a model under
-    test, or one that is not compared with the paper.
+    """Build the table of the paper's claims whose steps this study ran; it is empty if the study
+    has no model under test or is not compared with the paper.
     """
     compared = results.tests_a_model and results.paper
     return Table(
@@ -58,8 +58,8 @@ def build_claims(results: Results) -> Table:
 
 
 def judge_entities(results: Results) -> Judged:
-    """Does entity information help? Only if GPT2E beats the same weights unlabelled, shuffled
-    labels and a GPT2 of its size, beyond the interval; the differences stand in table controls.
+    """Judge whether entity information helps: GPT2E must beat its unlabelled and shuffled controls
+    and a GPT2 of its size, with intervals below zero. Table controls shows the differences.
     """
     split, ours = intervals.judged_split(results), results.proposed
     found = [*intervals.compare_all(results)]
@@ -95,7 +95,7 @@ def _sign(value: float) -> str:
 
 
 def _weigh(found: intervals.Estimate, unit: str, scale: float = 1.0) -> str:
-    """A difference, its interval and what this is over; and of nats in a word what this says."""
+    """Describe a difference, its interval, units and seeds; if it is in nats, also name it."""
     text = f"{_sign(scale * found.value)} {unit}"
     if found.interval is None:
         return f"{text}, without an interval"
@@ -116,8 +116,8 @@ def _less(
     printed: float | None = None,
     itself: bool = False,
 ) -> Callable[[Results], Judged]:
-    """A claim about the model under test with entities less the baseline, or less ``itself``
-    without them. ``key``: that of a split with these entities given.
+    """Return the judge of a claim about the model under test with entities minus the baseline, or
+    minus ``itself`` without entities. ``key`` takes a split and whether entities are "on" or "off".
     """
 
     def judge(results: Results) -> Judged:
@@ -136,7 +136,7 @@ def _less(
 
 
 def _outside(results: Results) -> Judged:
-    """Not worse is all that is claimed."""
+    """Judge the claim that the model is not worse outside mentions."""
     split = intervals.judged_split(results) or "test"
     if not perplexity.has_mentions(results, split):
         return NOT_MEASURED
@@ -167,7 +167,7 @@ def _lambada(results: Results) -> Judged:
 
 
 def _alike(group: str, of: str, expected: int, itself: bool = False) -> Callable[[Results], Judged]:
-    """A claim about table 4."""
+    """Return the judge of a claim about a similarity in table 4."""
     measure = f"{of}_similarity"
     off, on, gpt2 = paper.TABLE4[group, measure]
 
@@ -213,7 +213,7 @@ CLAIMS = {
 
 
 def read_perplexities(results: Results) -> dict[ModelEntry, float]:
-    """Perplexity per token of each model with the entities that it reads, the lowest first."""
+    """Return each model's perplexity per token, with entities if it reads any, lowest first."""
     split, found = intervals.judged_split(results), {}
     for model in results.trained:
         given = "on" if model.has_entities else "off"
@@ -224,8 +224,8 @@ def read_perplexities(results: Results) -> dict[ModelEntry, float]:
 
 
 def say_perplexity(results: Results) -> str:
-    """Of the models that the paper compares; of a study without a model under test, from the lowest
-    to the highest.
+    """State the perplexities of the models that the paper compares; in a study without a model
+    under test, the lowest and the highest.
     """
     split = intervals.judged_split(results)
     start = f"Perplexity per token on {results.name_split(split)}: "
@@ -248,7 +248,7 @@ def say_perplexity(results: Results) -> str:
 
 
 def say_counting(results: Results) -> str:
-    """Which models that learn predict the text no better than counting n-grams; "" if none."""
+    """Name the trained models that predict the text worse than n-gram counts; "" if none do."""
     read = read_perplexities(results)
     counted = [mean for model, mean in read.items() if model.kind.era == "counts"]
     worse = [

@@ -1,4 +1,4 @@
-"""The text: statistics of the corpus (section 4.2), the aligned example (table 1)."""
+"""The text: statistics of the corpus (section 4.2) and the aligned example (table 1)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PRINTED: dict[str, Mapping[str, float]] = {
     COUNTS["chains"]: paper.CHAINS,
     list(GROUPS)[-1]: paper.NOUN_PRONOUN_SHARE,
 }
-"""What the paper prints of train and test."""
+"""The paper's numbers for train and test, by quantity."""
 NOTES = {
     COUNTS["kept_mentions"]: (
         "“Kept” counts what remains after nested mentions have been resolved; “lost” counts the"
@@ -61,12 +61,12 @@ NOTES = {
     ),
     list(GROUPS)[-1]: "Shares of parts of speech are of the words whose part of speech is known.",
 }
-"""What is said of rows where they are shown."""
+"""Notes on rows, which the table has if it shows the row."""
 
 
 def read_counts(results: Results) -> pd.DataFrame:
-    """Counts by measure and group of parts of speech ("": all words), a column for each split of
-    the corpus and for `TOTAL`; NaN where there is none.
+    """Return counts by measure and group of parts of speech ("": all words), with a column for each
+    split of the corpus and for `TOTAL`; a missing count is NaN.
     """
     found = results.frame.find(STEP)
     names = found.reindex(columns=["measure", "group", "nesting", "split"])
@@ -80,7 +80,7 @@ def read_counts(results: Results) -> pd.DataFrame:
 
 
 def list_rows(results: Results) -> Iterator[tuple[str, pd.Series, int, bool]]:
-    """Quantity, its values by split, decimals shown, and whether it is a share."""
+    """Yield each quantity, its values by split, the decimals shown and whether it is a share."""
     counts = read_counts(results)
     words, whole = counts.loc["words"], counts.xs("", level="group").T
     whole = whole.reindex(columns=[*COUNTS, *WITHIN, "aligned_words", "tokens"])
@@ -97,8 +97,8 @@ def list_rows(results: Results) -> Iterator[tuple[str, pd.Series, int, bool]]:
 
 
 def list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
-    """LAMBADA's passages and the parts of speech of their targets, in the last of ``splits``
-    columns; none where the step did not run.
+    """Yield rows on LAMBADA's passages and the parts of speech of their target words, with values
+    in the last of ``splits`` columns; yield nothing if the step did not run.
     """
     if (passages := results.value(at(PASSAGES, "passages", "lambada"))) is None:
         return
@@ -113,7 +113,7 @@ def list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
 
 
 def describe_tagger(results: Results) -> str:
-    """How the target words' parts of speech were found, and how far they can be trusted."""
+    """Say how the target words' parts of speech were found, and how far they can be trusted."""
     rows = results.frame.find(PASSAGES, split="dev", words="last", measure="tagger_accuracy")
     return "".join(
         "The parts of speech of the passages' targets come from a tagger trained on the training"
@@ -123,8 +123,8 @@ def describe_tagger(results: Results) -> str:
 
 
 def build_corpus(results: Results) -> Table:
-    """Section 4.2: the size of the corpus, its mentions and parts of speech, each with what the
-    paper prints; what no split has is left out.
+    """Build the table of section 4.2: the size of the corpus, its mentions and parts of speech
+    beside the paper's numbers. Quantities that no split has are left out.
     """
     rows, splits = list[tuple[Cell, ...]](), list[str]()
     for label, values, digits, percent in list_rows(results):
@@ -151,8 +151,8 @@ def build_corpus(results: Results) -> Table:
 
 
 def build_example(results: Results) -> Table:
-    """Table 1: the words X of a passage over their entities E (";" for none), and the tokens T that
-    they become.
+    """Build table 1: the words X of a passage above their entities E (";" for none) and the tokens
+    T that they become.
     """
     example, rows = results.pictures.example, list[tuple[str, ...]]()
     shown = example.table_words if example else 0

@@ -23,7 +23,7 @@ from entity_transformers.report.results import Results
 DECISIONS, SETLM = "decisions", "setlm"
 PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
 GIVEN = {"begins": "A mention begins", "entities": "Of which entity", "lengths": "How long"}
-"""The decisions' parts of the joint probability."""
+"""The parts of the joint probability that are decisions, with headings."""
 
 
 def _part(part: str, heading: str, measure: str = "loss", digits: int = 4) -> Measure:
@@ -31,8 +31,8 @@ def _part(part: str, heading: str, measure: str = "loss", digits: int = 4) -> Me
 
 
 def _against(heading: str, less: str, **ours: str) -> Measure:
-    """Nats per token of the row's part, or of another one, minus those ``less``; a dash for the
-    model alone.
+    """Return a column of the nats per token of the row's part (or of ``ours``) minus those of part
+    ``less``; the row of the model alone has a dash.
     """
 
     def other(_: Results, place: Place) -> Place | None:
@@ -60,7 +60,7 @@ COSTS = Pivot(
 
 
 def _estimates(results: Results, _: Place) -> Iterator[Line]:
-    """What is a probability of the words alone."""
+    """Yield a row for each estimate of the probability of the words alone."""
     yield ("the model alone",), {"part": PLAIN}
     yield ("a learnt vector added, no entities",), {"part": SHIFT}
     sizes = results.frame.distinct("group", DECISIONS, measure="groups")
@@ -158,7 +158,7 @@ DECIDED = Pivot(
 
 
 def say_setlm(results: Results) -> Iterator[str]:
-    """What the decisions are worth to each model's words, summed out."""
+    """State for each model what the summed-out decisions gain over a learnt vector."""
     place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
     for model in results.measured(SETLM):
         alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))

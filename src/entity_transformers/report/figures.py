@@ -34,12 +34,12 @@ STYLE = Path(__file__).with_suffix(".mplstyle")
 DPI = 150
 MARKERS = ("o", "^")
 LEADS = ("differences", "prices", "capacity", "overview", "recall", "figure2")
-"""Figures by what they say of a study: the first of them that it has stands at the top."""
+"""The figures that say most about a study; the first one that it has opens its report."""
 
 
 def choose_colours(results: Results) -> dict[str, str]:
-    """A colour of its own for each model of the study, by name: the same one in every study for the
-    paper's two and the usual controls, the rest of the palette for the others.
+    """Choose a colour for each model of the study, by name. The paper's two models and the usual
+    controls have the same one in every study; the others take the rest of the palette.
     """
     chosen: dict[str, str] = {}
     for entry in results.entries:
@@ -55,14 +55,14 @@ def choose_colours(results: Results) -> dict[str, str]:
 
 
 def choose_marks(results: Results) -> dict[str, str]:
-    """Markers by model, so that models of one colour differ; "" for the first of a colour."""
+    """Choose markers that tell models of one colour apart; "" for the first of a colour."""
     colours = choose_colours(results)
     seen = list(colours.values())
     return {n: MARKS[seen[:i].count(seen[i]) % len(MARKS)] for i, n in enumerate(colours)}
 
 
 def render_png(figure: Figure) -> bytes:
-    """The figure as PNG; equal figures give equal bytes (no date, no version inside)."""
+    """Return the figure as PNG; equal figures give equal bytes (no date or version inside)."""
     file = io.BytesIO()
     with style.context(STYLE):
         canvas = FigureCanvasAgg(figure)
@@ -72,7 +72,7 @@ def render_png(figure: Figure) -> bytes:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: y over x, the band from ``low`` to ``high``, and the look."""
+    """A curve: y over x, a band from ``low`` to ``high``, and its look."""
 
     label: str
     colour: str
@@ -87,7 +87,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines. ``log``: base 2 along x."""
+    """Axes with lines; with ``log``, x is logarithmic to base 2."""
 
     lines: Sequence[Line]
     x: str = ""
@@ -97,8 +97,8 @@ class Panel:
 
 
 def draw_lines(panels: Sequence[Panel]) -> Figure | None:
-    """Panels beside each other, and their legend in the order of the ends of the last panel's
-    lines. None where no line has two points.
+    """Draw panels side by side, with a legend in the order in which the last panel's lines end,
+    highest first. Return None if no line has two points.
     """
     if max((len(line.x) for panel in panels for line in panel.lines), default=0) < 2:
         return None
@@ -133,7 +133,7 @@ def draw_lines(panels: Sequence[Panel]) -> Figure | None:
 
 @dataclass(frozen=True)
 class Bar:
-    """A number with its interval in a row of its own."""
+    """A number with its interval, drawn in a row of its own."""
 
     label: str
     number: Number
@@ -143,7 +143,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Rows:
-    """A panel of intervals: its bars by row (None: an empty row), and a dotted line."""
+    """A panel of intervals: its bars by row (None: an empty row), and where a dotted line is."""
 
     title: str
     bars: Sequence[Bar | None]
@@ -153,8 +153,8 @@ class Rows:
 def draw_intervals(
     panels: Sequence[Rows], label: str = "", margin: float = 0.0, across: int = 99
 ) -> Figure | None:
-    """Panels, ``across`` of them beside each other, with the same rows: a point and its interval
-    each. ``margin``: what counts as no difference is grey.
+    """Draw panels, ``across`` of them side by side, with the same rows: a point and its interval
+    each. Grey marks differences within ± ``margin``, which count as none.
     """
     panels = [panel for panel in panels if any(panel.bars)]
     if not panels:
@@ -198,7 +198,7 @@ def draw_intervals(
 
 
 def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
-    """Mentions as points in the plane, a panel per projection; ``labels`` of its models."""
+    """Draw mentions as points in the plane, a panel per projection; ``labels`` name the models."""
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     entities, owners = np.array(cloud.entity), np.array(cloud.model)
     colours = [PALETTE[entity % len(PALETTE)] for entity in range(len(cloud.names))]
@@ -225,7 +225,7 @@ def draw_cloud(cloud: Cloud, labels: Sequence[str]) -> Figure:
 
 
 def number_names(names: Sequence[str]) -> list[str]:
-    """``names`` with those of several entities numbered: I (1), I (2)."""
+    """Return ``names`` with those that several entities share numbered: I (1), I (2)."""
     return [
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
         for i, name in enumerate(names)

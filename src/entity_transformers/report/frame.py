@@ -1,19 +1,19 @@
 """The results of a study as tables: measures.csv, units.parquet and curves.csv.
 
-    step,model,seed,split,measure,value,count, and what a number is further about
+    step,model,seed,split,measure,value,count, and further columns that say what a number is about
 
 step, model, seed   what was run; model and seed are empty where a number belongs to the whole study
 split               the text that was scored; ``total`` is all of a corpus; may be empty
 measure             a name that has one unit of measurement wherever it stands
 value               the number as Python writes it, so that it reads back bit for bit; may be empty
-count               how much it is a mean of (tokens, spans, mentions ...); may be empty
+count               how many tokens, spans, mentions ... the value is a mean of; may be empty
 further columns     entities, class, group, context, size ...: empty where they do not apply
 
 units.parquet has the same columns and ``unit``, the document, passage, book or sentence that a
-number is of, in the order of scoring: intervals are made of these (`intervals.UNITS`). Its measures
-are nats (``nll``, of ``count`` tokens), spans (``correct``, ``predicted``, ``gold``) and right
-answers (``correct``, of ``count`` questions). curves.csv has ``curve``, ``model``, ``seed`` and
-what was measured along the training.
+number belongs to, in the order of scoring; intervals are over these units (`intervals.UNITS`). Its
+measures are nats (``nll``, of ``count`` tokens), spans (``correct``, ``predicted``, ``gold``) and
+right answers (``correct``, of ``count`` questions). curves.csv has ``curve``, ``model``, ``seed``
+and what was measured during training.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ FIRST = ("step", "model", "seed", "split", "measure", "value", "count")
 NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 AGAIN = "run the study's steps again"
 MOST_ROWS = 10_000_000
-"""Of units.parquet."""
+"""The most rows that units.parquet may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is measured: all of a row but model, seed and number; ``about`` are the further columns,
-    all others of which are empty.
+    """What is measured: everything in a row but model, seed and number. ``about`` holds those of
+    the further columns that are not empty.
     """
 
     step: str
@@ -53,21 +53,21 @@ class Key:
 
 
 def at(step: str, measure: str, split: str = "", **about: Any) -> Key:
-    """A key; a column that Python reserves ends in ``_`` here, and an empty one does not count."""
+    """Return a key. A name that Python reserves ends in ``_`` here; empty columns are left out."""
     found = ((name.rstrip("_"), str(value)) for name, value in about.items())
     return Key(step, measure, split, frozenset(pair for pair in found if pair[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Value and count of a row, None where they are empty."""
+    """The value and the count of a row; an empty one is None."""
 
     value: float | None
     count: int | None
 
 
 class Scores(NamedTuple):
-    """Of one model and seed: the names of the units, and their values and counts [units]."""
+    """The scores of one model and seed: the units' names, their values and counts [units]."""
 
     units: tuple[str, ...]
     values: np.ndarray
@@ -75,8 +75,8 @@ class Scores(NamedTuple):
 
 
 def make(rows: Iterable[Mapping[str, Any]], first: tuple[str, ...] = FIRST) -> pd.DataFrame:
-    """Rows as a frame in the file's order of columns; texts have no missing values."""
-    data = pd.DataFrame(list(rows), dtype=object)  # so that a whole number stays one
+    """Return rows as a frame in the file's order of columns; a missing text becomes ""."""
+    data = pd.DataFrame(list(rows), dtype=object)  # so that integers stay integers
     data = data.reindex(columns=[*first, *sorted({*data}.difference(first))]).astype(object)
     texts = data.drop(columns=[*NUMBERS]).fillna("").astype(str).astype("category")
     numbers = {name: pd.to_numeric(data[name]).astype(kind) for name, kind in NUMBERS.items()}
@@ -84,14 +84,14 @@ def make(rows: Iterable[Mapping[str, Any]], first: tuple[str, ...] = FIRST) -> p
 
 
 make_units = partial(make, first=(*FIRST, "unit"))
-"""Such rows with a column ``unit``, maybe none."""
+"""Do the same for rows with a column ``unit``, even if there are no rows."""
 
 
 class Frame:
-    """measures.csv, looked up by what its rows measure."""
+    """The rows of measures.csv, looked up by what they measure."""
 
     def __init__(self, data: pd.DataFrame | None = None, source: str = "measures.csv") -> None:
-        """Two rows that differ in nothing but their number raise ValueError."""
+        """Raise ValueError if two rows differ in nothing but value and count."""
         self.data = make(()) if data is None else data
         about = self.data.drop(columns=["value", "count"])
         twice = about[about.duplicated()]
@@ -117,32 +117,32 @@ class Frame:
         return {str(step): part for step, part in self.data.groupby("step", observed=True)}
 
     def find(self, step: str, **columns: str) -> pd.DataFrame:
-        """The rows of a step that have these values, maybe none."""
+        """Return the rows of a step that have these values; there may be none."""
         found = self.steps.get(step, self.data.iloc[:0])
         for name, value in columns.items():
             found = found[found.get(name.rstrip("_"), pd.Series("", found.index)) == value]
         return found
 
     def distinct(self, column: str, step: str, **columns: str) -> tuple[str, ...]:
-        """A column's values in those rows, each once, as they come, without the empty one."""
+        """Return a column's distinct values in those rows, in their order, without the empty one."""
         values = self.find(step, **columns).get(column, pd.Series(dtype=str)).unique()
         return tuple(str(value) for value in values if value != "")
 
     def list_places(self, step: str, measure: str) -> list[dict[str, str]]:
-        """The split and further columns of each number of that name, as the file has them."""
+        """Return the split and further columns of each number of a measure, in the file's order."""
         keys = [key for key in self._index if (key.step, key.measure) == (step, measure)]
         return [{"split": key.split, **dict(key.about)} for key in keys]
 
     def runs(self, key: Key) -> Mapping[tuple[str, int | None], Cell]:
-        """The number of each (model, seed) for what ``key`` names; empty where it is missing."""
+        """Return by (model, seed) the numbers that ``key`` names; empty if there are none."""
         return self._index.get(key, {})
 
 
 class Units:
-    """units.parquet: what each document or passage has of a number."""
+    """The rows of units.parquet: the scores of each document, passage or other unit."""
 
     def __init__(self, data: pd.DataFrame | None = None) -> None:
-        """``data``: with a column ``unit``."""
+        """Take rows with a column ``unit``; by default there are none."""
         self.data = make_units(()) if data is None else data
 
     @cached_property
@@ -159,27 +159,27 @@ class Units:
 
     @property
     def models(self) -> set[str]:
-        """The models that have any."""
+        """The names of the models that have scores."""
         return set(self.data["model"].unique())
 
     def splits(self, step: str, measure: str) -> set[str]:
-        """The splits that have such a number."""
+        """Return the splits that have scores of this step and measure."""
         return {key.split for _, key in self._index if (key.step, key.measure) == (step, measure)}
 
     def find(self, model: str, key: Key) -> dict[int, Scores]:
-        """Names, values and counts of all units for each seed, in the order of the file."""
+        """Return names, values and counts of all units by seed, the units in the file's order."""
         return self._index.get((model, key), {})
 
 
 def render(data: pd.DataFrame) -> str:
-    """measures.csv: numbers read back to the same ones, whole ones have no point."""
+    """Return the text of measures.csv: numbers read back exactly, integers have no point."""
     values = data["value"].map(lambda value: repr(value).removesuffix(".0"), na_action="ignore")
     texts = {name: data[name].map(guard) for name in data if name not in NUMBERS}
     return data.assign(value=values, **texts).to_csv(index=False, lineterminator="\n")
 
 
 def read_measures(path: Path) -> Frame:
-    """measures.csv; a damaged one raises ValueError."""
+    """Read measures.csv; a damaged file raises ValueError."""
     data = _read_csv(path, FIRST, NUMBERS)
     texts = data.drop(columns=[*NUMBERS])
     texts = texts.apply(lambda column: column.map(unguard)).astype("category")
@@ -187,14 +187,14 @@ def read_measures(path: Path) -> Frame:
 
 
 def read_curves(path: Path) -> pd.DataFrame:
-    """curves.csv: empty cells are NaN."""
+    """Read curves.csv; empty cells become NaN."""
     return _read_csv(path, ("curve", "model", "seed"))
 
 
 def _read_csv(
     path: Path, first: tuple[str, ...], types: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """A CSV file, read bit for bit; all but the first two columns are numbers by default."""
+    """Read a CSV file bit for bit; by default all but the first two columns are numbers."""
     try:
         names, *lines = list(csv.reader(io.StringIO(read_bounded(path)))) or [[]]
         for number, line in enumerate(lines, start=2):
@@ -211,9 +211,9 @@ def _read_csv(
 
 
 def read_units(path: Path) -> Units:
-    """units.parquet; a damaged one raises ValueError."""
+    """Read units.parquet; a damaged file raises ValueError."""
     try:
-        if (rows := read_metadata(path).num_rows) > MOST_ROWS:  # a small file may have any number
+        if (rows := read_metadata(path).num_rows) > MOST_ROWS:  # a small file may have many
             raise ValueError(f"{rows:,} rows, expected at most {MOST_ROWS:,}")
         data = pd.read_parquet(path)
         if missing := {*FIRST, "unit"}.difference(data):
@@ -224,5 +224,5 @@ def read_units(path: Path) -> Units:
 
 
 def write_units(data: pd.DataFrame, path: Path) -> None:
-    """units.parquet, compressed."""
+    """Write units.parquet, compressed."""
     data.to_parquet(path, compression="zstd", index=False)

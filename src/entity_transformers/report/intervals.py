@@ -1,5 +1,5 @@
-"""Differences and their intervals: over units (documents, passages, books, examples) and over
-seeds; and the words for what they allow to say.
+"""Differences and their intervals, over units (documents, passages, books, examples) and over
+seeds; and the words for the conclusions that they allow.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Side = tuple[ModelEntry | None, Key]
 T = TypeVar("T")
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
-MARGIN = 0.02  # nats per token, 2 % of perplexity: what counts as no difference
+MARGIN = 0.02  # nats per token, 2 % of perplexity: smaller differences count as none
 HOLDS, FAILS, OPEN, ABSENT = "holds", "contradicted", "not shown", "not measured"
 SMALLER, UNUSED = "smaller than printed", "inert"
-BOOTSTRAPPED = 20  # units from which on they are resampled
-INERT = 1e-3  # nats per token: a memory that changes less is not used
+BOOTSTRAPPED = 20  # with at least as many units, a bootstrap resamples them
+INERT = 1e-3  # nats per token: a memory that changes the loss by less is not used
 INTERVAL = (
     f"Intervals are {LEVEL:.0%} confidence intervals. They add the variance over documents (from a"
     f" bootstrap, or from a jackknife if there are fewer than {BOOTSTRAPPED}) to the variance over"
@@ -39,8 +39,8 @@ INTERVAL = (
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Number):
-    """A number, often a difference, with its interval and two-sided p, both None for fewer than two
-    units; ``errors``: the standard errors over units and over seeds, where they are known.
+    """A number, often a difference, with its interval and two-sided p, both None if there are too
+    few units and seeds; ``errors`` are the standard errors over units and over seeds, if known.
     """
 
     value: float
@@ -53,17 +53,17 @@ class Estimate(Number):
 
     @property
     def beats(self) -> bool:
-        """Is all of the interval below zero?"""
+        """Is the whole interval below zero?"""
         return self.high is not None and self.high < 0
 
     def scale(self, factor: float) -> Estimate:
-        """In another unit of measurement."""
+        """Convert the estimate to another unit of measurement."""
         low, high = ((bound and factor * bound) for bound in (self.low, self.high))
         return replace(self, value=factor * self.value, low=low, high=high, errors=(None, None))
 
 
 class Variance(NamedTuple):
-    """Of a mean, with its degrees of freedom."""
+    """The variance of a mean, with its degrees of freedom."""
 
     value: float
     freedom: float
@@ -71,19 +71,19 @@ class Variance(NamedTuple):
 
 F1 = "f1"
 UNITS = {"loss": "nll", "last_word_perplexity": "nll", "span_f1": F1, "accuracy": "correct"}
-"""By the name of a measure what of its units it is: the sum of their values by that of their counts
-(nats per token, right answers per question), or `F1`, which is such a ratio, too. Those of any
+"""The units' measure behind each measure, which is the sum of the units' values over that of their
+counts (nats per token, right answers per question); `F1` is such a ratio, too. The units of any
 other measure have its name."""
 
 
 def divide(value: np.ndarray, *counts: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The sum of the values over units by that of the counts."""
+    """Divide the sum of the values over units by that of the counts."""
     whole = np.asarray(sum(count.sum(axis) for count in counts))
     return value.sum(axis) / np.where(whole > 0, whole, 1)
 
 
 def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
-    """`divide` of the first half of the columns minus that of the other half."""
+    """Return `divide` of the first half of the columns minus that of the second half."""
     half = len(columns) // 2
     if half == 2:  # the counts are the same
         return divide(columns[0] - columns[2], columns[1], axis=axis)
@@ -91,7 +91,7 @@ def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def _read_units(results: Results, side: Side) -> dict[int, tuple[tuple[str, ...], Columns]]:
-    """The names of the units and the columns to `divide`, of each seed; none without a model."""
+    """Return each seed's names of units and columns to `divide`; nothing without a model."""
     model, key = side
     measure = UNITS.get(key.measure, key.measure)
     about = {name: value for name, value in key.about if (measure, name) != (F1, "average")}
@@ -103,20 +103,20 @@ def _read_units(results: Results, side: Side) -> dict[int, tuple[tuple[str, ...]
     read = {}
     for seed in (seed for seed in results.seeds if all(seed in one for one in found)):
         first, *others = (one[seed] for one in found)
-        spans = (2 * first.values, *(other.values for other in others))  # of F1, over all types
+        spans = (2 * first.values, *(other.values for other in others))  # for F1, over all types
         read[seed] = first.units, spans if others else (first.values, first.counts)
     return read
 
 
 def describe(results: Results, side: Side) -> Estimate | None:
-    """A model's number with its interval; None where it has no units."""
+    """Return a model's number with its interval; None if it has no units."""
     read = [columns for _, columns in _read_units(results, side).values()]
     found = estimate(divide, read, results.bootstrap_samples)
     return found and replace(found, signed=False)
 
 
 def compare(results: Results, ours: Side, theirs: Side) -> Estimate | None:
-    """The first number minus the second, paired by unit and seed."""
+    """Return the first number minus the second, paired by unit and seed."""
     first, second = ((side[0], _read_units(results, side)) for side in (ours, theirs))
     pairs = []
     for (units, columns), (their_units, their_columns) in pair_up(first, second):
@@ -134,8 +134,8 @@ def pair_up(
     first: tuple[ModelEntry | None, Mapping[int, T]],
     second: tuple[ModelEntry | None, Mapping[int, T]],
 ) -> Iterator[tuple[T, T]]:
-    """What two models have, by the seeds that both have; a model of which no seed decides anything
-    was run with one of them, and stands beside each of the other's.
+    """Pair what two models have, by the seeds that both have. A model in which no seed decides
+    anything was run with a single one, which is paired with each seed of the other model.
     """
     fixed = [
         next(iter(found.values())) if model and not model.drawn and len(found) == 1 else None
@@ -150,10 +150,10 @@ def pair_up(
 def estimate(
     statistic: Callable[..., np.ndarray], seeds: Sequence[Columns], samples: int
 ) -> Estimate | None:
-    """A statistic of the columns [units] of each seed, with an interval: of their means over seeds.
-    Its variance over units is that of a bootstrap, or of a jackknife where they are fewer than
-    `BOOTSTRAPPED`; that over seeds is added. Of a ratio, units without a count are left out. None
-    for no seed or no unit; NaN or infinity in a column raises ValueError.
+    """Estimate a statistic, with an interval, from the means over seeds of the columns [units]. Its
+    variance over units is that of a bootstrap, or of a jackknife if there are fewer units than
+    `BOOTSTRAPPED`; the variance over seeds is added. Ratios leave out units without a count. Return
+    None for no seed or no unit; NaN or infinity in a column raises ValueError.
     """
     if not seeds or not len(seeds[0][0]):
         return None
@@ -166,7 +166,7 @@ def estimate(
             f"{len(broken)} of {len(means[0])} units have a score that is NaN or infinite, the"
             f" first is number {broken[0]}"
         )
-    ratio = len(means) in (2, 4)  # but not an F1
+    ratio = len(means) in (2, 4)  # an F1 has 3, or 6 for a difference
     kept = means[-1] > 0 if ratio else np.ones(len(means[0]), bool)
     columns, units = tuple(means[:, kept]), int(kept.sum())
     if units == 0:
@@ -183,8 +183,8 @@ def estimate(
 def add_up(
     by_seed: Sequence[float], over_units: Variance | None = None, value: float | None = None
 ) -> Estimate:
-    """A number (by default the mean of those of each seed) with the interval of the sum of its
-    variances over units and over seeds, as far as they are known.
+    """Return a number (by default the mean of the seeds' numbers) with the interval given by the
+    sum of its variances over units and over seeds, as far as they are known.
     """
     count = len(by_seed)
     found = Estimate(fmean(by_seed) if value is None else value, seeds=count)
@@ -198,7 +198,7 @@ def add_up(
 
 
 def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: int) -> float:
-    """Variance of a statistic in resamples of the columns' entries, which are drawn together."""
+    """Return a statistic's variance over resamples of the columns' entries, drawn together."""
     found = stats.bootstrap(
         columns,
         statistic,
@@ -213,7 +213,7 @@ def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: i
 
 
 def jackknife(statistic: Callable[..., np.ndarray], columns: Columns, _: int = 0) -> float:
-    """Variance by leaving out each entry in turn (of a mean: that of Student's interval)."""
+    """Return the variance from leaving out each entry in turn (for a mean, Student's)."""
     units = len(columns[0])
     left = ~np.eye(units, dtype=bool)
     parts = (np.stack([column[kept] for kept in left]) for column in columns)
@@ -222,8 +222,8 @@ def jackknife(statistic: Callable[..., np.ndarray], columns: Columns, _: int = 0
 
 
 def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]:
-    """Interval and two-sided p of a number whose variance is the sum of these, by Student's
-    distribution with the degrees of freedom of Welch and Satterthwaite.
+    """Return interval and two-sided p of a number whose variance is the sum of ``variances``, by
+    Student's distribution with the degrees of freedom of Welch and Satterthwaite.
     """
     parts = [one for one in variances if one is not None and one.value > 0]
     total = math.fsum(one.value for one in parts)
@@ -238,8 +238,8 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
 def compare_seeds(
     results: Results, first: Side, second: Side, transform: Transform = float
 ) -> Estimate | None:
-    """The mean difference first - second of two models' numbers, paired by seed (`pair_up`), with
-    Student's interval if there are several; None for no seed.
+    """Return the mean difference first - second of two models' numbers, paired by seed (`pair_up`),
+    with Student's interval if there are several pairs; None if there is none.
     """
     sides = ((side[0], results.by_seed(*side)) for side in (first, second))
     gaps = [transform(ours) - transform(theirs) for ours, theirs in pair_up(*sides)]
@@ -247,8 +247,8 @@ def compare_seeds(
 
 
 def name_difference(interval: Interval | None, margin: float | None = MARGIN) -> str:
-    """The word for a difference in loss with this interval, the same wherever it is judged: better
-    or worse where zero is outside, else not shown; and whether all of it is within the margin.
+    """Name a difference in loss by its interval, with the same words everywhere: better or worse if
+    zero is outside, otherwise not shown; and whether the whole interval is within the margin.
     """
     if interval is None:
         return "no interval"
@@ -260,8 +260,8 @@ def name_difference(interval: Interval | None, margin: float | None = MARGIN) ->
 
 
 def judge(interval: Interval | None, expected: int, printed: float | None = None) -> str:
-    """``expected`` sign of a difference against its interval; 0: none, so the interval must lie
-    within ± `MARGIN`. An effect as large as the paper's ``printed`` one must not lie beyond it.
+    """Judge the ``expected`` sign of a difference by its interval. A sign of 0 means no difference:
+    the interval must lie within ± `MARGIN`. The paper's ``printed`` effect must not lie beyond it.
     """
     if interval is None:
         return OPEN
@@ -276,31 +276,31 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
 
 
 def loss(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
-    """The loss (or another score) of a split or its part with these entities given."""
+    """Return the key of the loss, or another score, of a split or part of it, given entities."""
     return at("perplexity", measure, split, entities=entities, **part)
 
 
 def judged_split(results: Results) -> str:
-    """The split that claims are judged on: test, else dev, else the first with scores per unit, ""
-    for none.
+    """Return the first split with scores per unit, on which claims are judged: test, dev, others in
+    alphabetical order; "" if there is none.
     """
     splits = results.units.splits("perplexity", "nll")
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), "")
 
 
 def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Estimate | None:
-    """Nats per token, on the split that claims are judged on, of the model under test with entities
-    minus those of another one, given entities "on", "off" or "shuffled"; None where one was not
-    scored.
+    """Return the loss of the model under test with entities minus that of another model with
+    entities ``given`` ("on", "off" or "shuffled"), in nats per token on the split that claims are
+    judged on; None if either was not scored.
     """
     split = judged_split(results)
     return compare(results, (results.proposed, loss(split, "on")), (against, loss(split, given)))
 
 
 def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
-    """The model under test with entities against the baseline, against itself without entities and
-    with shuffled ids if it reads any, against every control in the condition, entities on or off,
-    in which its loss is lower: the other one, what it is given, and the difference.
+    """Compare the model under test, with entities, with the baseline; with itself without entities
+    and with shuffled ids, if it reads any; and with every control, with entities on or off,
+    whichever lowers the control's loss. Yield the other model, its condition and the difference.
     """
     ours, split = results.proposed, judged_split(results)
     pairs = [(results.baseline, "off")]
@@ -318,7 +318,7 @@ def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
 
 
 class Pair(NamedTuple):
-    """How many of the ``examples`` the first alone has right, and the second alone."""
+    """How many of ``examples`` only the first of two models has right, and only the second."""
 
     first: int
     second: int
@@ -326,17 +326,17 @@ class Pair(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """The first's share less the second's."""
+        """The first model's share of right answers minus the second's."""
         return (self.first - self.second) / self.examples
 
     @property
     def variance(self) -> float:
-        """Of the difference, over examples: that of a multinomial."""
+        """The variance of the difference over examples, that of a multinomial."""
         return ((self.first + self.second) / self.examples - self.difference**2) / self.examples
 
 
 def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
-    """A model's pairs by seed: ``key`` is that of ``only_first``, beside ``only_second``."""
+    """Return a model's pairs, one per seed; ``key`` is that of ``only_first`` (or of the other)."""
     first, second = (
         results.by_seed(model, replace(key, measure=name)) for name in ("only_first", "only_second")
     )
@@ -345,20 +345,20 @@ def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
 
 
 def make_pair(first: np.ndarray, second: np.ndarray) -> Pair:
-    """Of what two have right, 0 or 1 for each example."""
+    """Return the pair of two models, given 1 (right) or 0 for each example."""
     return Pair(int((first > second).sum()), int((second > first).sum()), len(first))
 
 
 def mcnemar(pair: Pair) -> float:
-    """p of McNemar's exact test, two-sided: were the two equally often right, each example that one
-    alone has right would be a toss of a coin. 1 where there is none.
+    """Return the two-sided p of McNemar's exact test: if both models were right equally often, each
+    example that only one has right would be a coin toss. Without such examples, p is 1.
     """
     tosses = pair.first + pair.second
     return float(stats.binomtest(min(pair[:2]), tosses).pvalue) if tosses else 1.0
 
 
 def average_pairs(pairs: Sequence[Pair]) -> Estimate:
-    """The mean difference of several seeds' pairs, its interval over examples and seeds."""
+    """Return the mean difference of several seeds' pairs, its interval over examples and seeds."""
     freedom = min(pair.examples for pair in pairs) - 1
     variance = Variance(fmean(pair.variance for pair in pairs), freedom) if freedom else None
     found = add_up([pair.difference for pair in pairs], variance)
@@ -369,7 +369,7 @@ QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 def share_interval(right: float, examples: int) -> Interval:
-    """Of a share, by Wilson (1927): ``right`` (a mean over seeds) of so many examples."""
+    """Return Wilson's (1927) interval of the share of ``right`` (a mean over seeds) answers."""
     square, share = QUANTILE**2, min(1.0, max(0.0, right / examples))
     half = math.sqrt(square * share * (1 - share) / examples + (square / (2 * examples)) ** 2)
     low, high = ((share + square / (2 * examples) + side) for side in (-half, half))

@@ -1,7 +1,7 @@
-"""The language models: their training (losses, size and time), and every system of a study on one
-line: when it came, what it cost and what it reaches. And entity attention on a pretrained model
-against LoRA with as many parameters: whether it can use labels at all is asked first; told the
-entity of the next token, it has to be better.
+"""The language models: their training (losses, size and time); every system of a study in a row,
+with its year, costs and scores; and entity attention on a pretrained model, compared with LoRA with
+as many parameters. A positive control first asks whether entity attention can use labels at all:
+told the entity of the next token, it has to be better.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from entity_transformers.report.table import MISSING, Number
 
 STEP = "lm"
 FEWEST = 3
-"""Kinds of models from which on a study compares systems."""
+"""The fewest kinds of models with which a study compares systems."""
 OBJECTIVES = {
     "causal": "nats per next token",
     "mixture": "nats per next token, of the mixture with what the pointer copies",
@@ -35,8 +35,8 @@ COSTS = (
 
 
 def list_systems(results: Results) -> list[ModelEntry]:
-    """The trained entries by era and year, then in the study's order; none where a study has fewer
-    than `FEWEST` kinds.
+    """Return the trained entries by era and year, then in the study's order; none if the study has
+    fewer than `FEWEST` kinds of models.
     """
     entries = results.measured(STEP)
     several = len({entry.kind.name for entry in entries}) >= FEWEST
@@ -44,15 +44,15 @@ def list_systems(results: Results) -> list[ModelEntry]:
 
 
 def read_timing(results: Results, model: ModelEntry, measure: str) -> Number:
-    """Mean and deviation over seeds of a time, whatever machine it was measured on."""
+    """Return mean and deviation over seeds of a time, whatever machine it was measured on."""
     rows = results.frame.find(STEP, measure=measure, model=model.name)
     return summarise(rows["value"].dropna())
 
 
 def read_costs(results: Results, model: ModelEntry) -> dict[str, Number]:
-    """Tokens that it was trained on; how many of them it predicted; and the seconds of its training
-    steps, the median of one times their number, without validations: of what has no steps (static
-    vectors) all seconds. Those of the weights that it started from are counted in.
+    """Return the tokens that a model was trained on, how many of them it predicted, and the seconds
+    of its training: the median step times their number, without validations, or all seconds if it
+    has no steps (static vectors). The weights that it started from are included.
     """
     rows = results.frame.find(STEP, model=model.name, split="")
     of = rows.pivot_table("value", "seed", "measure", observed=True).reindex(columns=[*COSTS])
@@ -65,13 +65,13 @@ def read_costs(results: Results, model: ModelEntry) -> dict[str, Number]:
 
 
 def find_apart(results: Results) -> set[str]:
-    """Names of the models whose losses are of another objective than the next token."""
+    """Return the names of the models not trained by plain prediction of the next token."""
     rows = results.frame.find(STEP)
     return set(rows["model"][rows["objective"] != ""]) if "objective" in rows else set()
 
 
 def explain_missing(results: Results) -> str:
-    """Which models have no perplexity or no loss of training, as sentences; "" where all have."""
+    """Name the models without perplexity or training loss, in sentences; "" if all have both."""
     trained, apart = results.measured(STEP), find_apart(results)
     hidden = [model.label for model in trained if not model.can({"causal"})]
     others = [m.label for m in trained if m.can({"causal"}) and m.name in apart]
@@ -84,14 +84,14 @@ def explain_missing(results: Results) -> str:
 
 
 def describe_others(results: Results) -> str:
-    """What the weights are that others have trained, in a sentence for each package."""
+    """Describe the pretrained weights of others that models start from, a sentence for each."""
     found: dict[str, str] = {}
     for model in results.measured(STEP):
         if model.can({"pretrained"}) and model.initial_weights:
             found.setdefault(model.initial_weights, model.label)
     if not found:
         return ""
-    from entity_transformers.models.weights import describe_weights  # which loads transformers
+    from entity_transformers.models.weights import describe_weights  # loads transformers
 
     about = {label: describe_weights(weights) for weights, label in found.items()}
     return "".join(f" {label} starts from {text}." for label, text in about.items() if text)
@@ -140,8 +140,8 @@ MODELS = Pivot(
 def read_line(
     results: Results, model: ModelEntry, column: str, half: bool = False
 ) -> figures.Line | None:
-    """A curve, or its last half, at the steps that all seeds have, means over them; the paper's two
-    models have a band from the lowest seed to the highest. None for no step.
+    """Return a curve, or its last half, of means over seeds at the steps that all seeds have. The
+    paper's two models have a band from the lowest seed to the highest. None if there is no step.
     """
     if column not in (every := results.curves):
         return None
@@ -166,8 +166,8 @@ def read_line(
 
 
 def _draw_curves(results: Results, column: str, title: str, *more: str) -> Figure | None:
-    """Of every model whose losses are nats per next token, and ``more`` columns of the one under
-    test: the whole run on the left and, if it has enough points, its last half on the right.
+    """Draw the curves of every model whose loss is nats per next token, and ``more`` columns of the
+    one under test: the whole run on the left and, given enough points, the last half on the right.
     """
     apart, ours = find_apart(results), results.proposed
     trained = [m for m in results.trained if m.can({"causal"}) and m.name not in apart]
@@ -199,8 +199,8 @@ SPLIT, OFF = "test", "off"
 
 
 def read_bits(results: Results, model: ModelEntry, less: bool = False) -> Estimate | None:
-    """Bits per byte of test, no entities given, or less the baseline's on the same documents, with
-    an interval: nats per token times what one nat is in bits per byte.
+    """Return bits per byte of test without entities (``less``: minus the baseline's on the same
+    documents), with an interval: nats per token times what one nat is in bits per byte.
     """
     key, base = loss(SPLIT, OFF), results.baseline
     if not less:
@@ -213,7 +213,7 @@ def read_bits(results: Results, model: ModelEntry, less: bool = False) -> Estima
 
 
 def read_cached(results: Results, model: ModelEntry) -> float | None:
-    """Bits per byte of test with the largest cache: times what it leaves of the loss."""
+    """Return bits per byte of test, times the share of the loss that the largest cache leaves."""
     largest = max(map(int, results.frame.distinct("size", "cache", measure="loss")), default=0)
     cached, alone = (
         results.statistic(model, at("cache", "loss", SPLIT, size=size)).value
@@ -281,7 +281,7 @@ def draw_overview(results: Results) -> Figure | None:
 
 
 LEARNT = -0.02
-"""Nats per token by which what is told the next entity has to be better, or nothing was learnt."""
+"""Nats per token by which being told the next entity must lower the loss if anything is learnt."""
 EQUIVALENT = 0.005
 NAMES = {
     "gold": "as the paper gives them",
@@ -293,8 +293,8 @@ NAMES = {
 
 
 def list_adapters(results: Results) -> dict[str, ModelEntry]:
-    """The entries by what they read, or that they are a control without a memory; and by their
-    windows where these are not the shortest.
+    """Return the entries by the labels that they read, or as LoRA if they have no memory; names
+    include the window if it is not the shortest.
     """
     found = [m for m in results.measured(STEP) if m.kind.name == "pretrained-entities"]
     shortest, named = min((model.lm.window for model in found), default=0), {}
@@ -309,7 +309,7 @@ def list_adapters(results: Results) -> dict[str, ModelEntry]:
 
 
 def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | None:
-    """The loss of one entry, its labels given, less that of another; None if one was not scored."""
+    """Return one entry's loss minus another's, labels given; None if either was not scored."""
     listed, key = list_adapters(results), loss(intervals.judged_split(results), "on")
     return intervals.compare(results, (listed.get(ours), key), (listed.get(theirs), key))
 
@@ -342,7 +342,7 @@ ADAPTERS = Pivot(
 
 
 def say_adapters(results: Results) -> Iterator[str]:
-    """Was the positive control passed, and, if it was, labels against LoRA."""
+    """Say whether the positive control was passed and, if so, how labels compare with LoRA."""
     told = subtract_adapters(results, NAMES["next"], NAMES["none"])
     if told is None:
         return

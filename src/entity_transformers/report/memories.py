@@ -1,9 +1,9 @@
-"""What memories carry and where they pay: synthetic recall, between two bounds; the loss by kind of
-token, of models that are read with and without labels and with caches around them (step mentions),
+"""What memories carry and where they pay: synthetic recall, between two bounds; and the loss by kind
+of token, of models that read with and without labels and with caches around them (step mentions),
 and with room for few entities (step capacity).
 
-A side is the place (`report.pivot`) of a model as it was read: its ``labels``, the ``size`` of the
-cache around it (0: none), and the ``rows`` of step capacity: how many entities there is room for.
+A side is the place (`report.pivot`) of a model in one condition: its ``labels``, the ``size`` of
+the cache around it (0: none), and, in step capacity, ``rows``, the entities that it has room for.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ ALL = at(RECALL, "accuracy", distance=LATER)
 
 
 def describe(entry: Mapping[str, Any]) -> str:
-    """What the table calls an entry of recall.models: what its memory is read for, and whether the
-    gradient reaches it.
+    """Return the table's name for an entry of recall.models: what attention takes from its memory,
+    and whether the gradient passes through it.
     """
     kind = KINDS[entry["kind"]]
     if "entities" not in kind.can:
@@ -54,7 +54,7 @@ def describe(entry: Mapping[str, Any]) -> str:
 
 
 def list_trained(results: Results) -> dict[str, str]:
-    """What was trained and what the table calls it, with the entry's name if two are alike."""
+    """Return the trained entries and their names in the table, which tell apart equal ones."""
     texts = {name: describe(entry) for name, entry in results.recall.items()}
     count, there = Counter(texts.values()), {model for model, _ in results.frame.runs(ALL)}
     named = {name: f"{text} ({name})" if count[text] > 1 else text for name, text in texts.items()}
@@ -62,7 +62,7 @@ def list_trained(results: Results) -> dict[str, str]:
 
 
 def _list_distances(results: Results) -> dict[str, str]:
-    """In windows, and what they are called."""
+    """Return the distances, in windows, and their headings."""
     found = results.frame.distinct("distance", RECALL, measure="accuracy")
     numbers = sorted({*found} - {"0", "1", LATER}, key=int)
     further = {number: f"{number} windows later" for number in numbers}
@@ -122,7 +122,7 @@ LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
 
 
 def list_sides(results: Results, table: Pivot, model: ModelEntry) -> list[Place]:
-    """A model as a step has read it, which are rows of the step's table."""
+    """Return the sides of a model that a step has scored, which are rows of the step's table."""
     return [
         {**one, **{name: int(one[name]) for name in ("rows", "size") if name in one}}
         for _, one in table.list_lines(results)
@@ -131,17 +131,17 @@ def list_sides(results: Results, table: Pivot, model: ModelEntry) -> list[Place]
 
 
 def read_loss(results: Results, one: Place) -> float:
-    """The mean over seeds, NaN for none."""
+    """Return the mean loss over seeds; NaN if there is none."""
     mean = results.statistic(*side(one, measure="loss")).value
     return float("nan") if mean is None else mean
 
 
 def count_bytes(results: Results, one: Place) -> float:
-    """The bytes of what a model remembers beyond its window, the mean over documents at their ends:
-    float32 states and int32 numbers. A recent token is a state and its number. A pointer's entity
-    is a state, its forms' tokens, when it was seen last and how often; beside them are the latest
-    tokens, which are not known yet. NaN for a cache around a model whose width the study does not
-    say, which others have trained.
+    """Return the bytes that a model remembers beyond its window, a mean over documents at their
+    ends: float32 states and int32 numbers. A recent token has a state and its number. A pointer's
+    entity has a state, the tokens of its forms, when it was last seen and how often; the latest
+    tokens, whose mentions may still be open, are held, too. NaN for a cache around a model trained
+    by others, whose width the study does not state.
     """
     lm: Any = one["model"].lm
     width = getattr(lm, "width", float("nan"))
@@ -155,8 +155,8 @@ def count_bytes(results: Results, one: Place) -> float:
 
 
 def _less(heading: str, against: Any, scope: str = "all") -> Measure:
-    """The row's loss minus another side's, of all tokens or those far from their entity's last
-    mention, paired by document and seed; a dash if they are the same.
+    """Return a column of the row's loss minus another side's, paired by document and seed, over all
+    tokens or those far from their entity's last mention; a dash if the sides are the same.
     """
     return Measure(heading, "loss", 4, place={"scope": scope}, against=against)
 
@@ -193,8 +193,8 @@ MENTIONS = Pivot(
 
 
 def list_recent(results: Results) -> dict[int, Place]:
-    """The baseline with a cache and no labels, which step mentions has read, by the cache's size,
-    smallest first.
+    """Return the baseline with a cache and no labels, as step mentions has scored it, by the size
+    of the cache, smallest first.
     """
     sides = list_sides(results, MENTIONS, results.baseline) if results.baseline else []
     recent = (one for one in sides if one["labels"] == "none" and one["size"])
@@ -202,7 +202,7 @@ def list_recent(results: Results) -> dict[int, Place]:
 
 
 def _as_heavy(results: Results, one: Place) -> Place | None:
-    """The baseline with the smallest cache that has no fewer bytes; None: all have fewer."""
+    """Return the baseline with the smallest cache of no fewer bytes; None if all have fewer."""
     own, recent = count_bytes(results, one), list_recent(results).values()
     return next((other for other in recent if count_bytes(results, other) >= own), None)
 
@@ -245,8 +245,8 @@ CAPACITY = Pivot(
 
 
 def say_capacity(results: Results) -> Iterator[str]:
-    """The model under test against each cache around the baseline, with the heaviest memory of no
-    more bytes: no loss is looked at to choose it.
+    """Compare the model under test with the baseline in each of its caches, using the model's
+    heaviest memory of no more bytes, which is chosen without looking at any loss.
     """
     ours, gains = results.proposed, []
     sides = [] if ours is None else list_sides(results, CAPACITY, ours)

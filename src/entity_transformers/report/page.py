@@ -1,5 +1,5 @@
-"""The report of a study: its sections, README.md, which a repository's page shows without anything
-being built, the same with a few documents token by token as one self-contained HTML page, and
+"""The report of a study: its sections; README.md, which a repository's page shows without anything
+being built; the same with a few documents token by token as one self-contained HTML page; and
 metrics.json.
 """
 
@@ -38,7 +38,7 @@ from entity_transformers.study.params import STEPS
 
 MODULES = (corpus, lm, perplexity, vectors, memories, remembering, decisions, transfer)
 PARTS = tuple(part for module in MODULES for part in module.PARTS)
-"""What the report shows, in the order of the steps."""
+"""The parts of the report; `list_parts` gives them in the order of the steps."""
 SILENT = ("embeddings", "excerpts", "report", "passages")
 """Steps that have no table of their own."""
 
@@ -53,7 +53,7 @@ class Section(NamedTuple):
 
 
 def list_parts(results: Results) -> Iterator[Part]:
-    """What the report says of the steps that left a number, in the steps' order."""
+    """Yield the parts of the report on the steps that left a number, in the steps' order."""
     for step in STEPS.values():
         if step.name in results.shown:
             if step.tables is not None:
@@ -62,7 +62,7 @@ def list_parts(results: Results) -> Iterator[Part]:
 
 
 def build_sections(results: Results, figures: bool = True) -> list[Section]:
-    """Every table that has a row and every figure that has data, the claims first."""
+    """Build the sections, the claims first, of tables that have rows and figures that have data."""
     judged = finish(claims.build_claims(results), results.paper)
     sections = [Section("claims", judged.title, {"claims": judged} if judged.rows else {}, {})]
     for part in list_parts(results):
@@ -79,7 +79,7 @@ def build_sections(results: Results, figures: bool = True) -> list[Section]:
 
 
 def write_headline(results: Results) -> tuple[str, ...]:
-    """What opens the report: perplexity, the verdict on entities, what the sections say."""
+    """Return the opening sentences: perplexity, the verdict on entities, and the sections' own."""
     said = [sentence for part in list_parts(results) for sentence in part.say(results)]
     judged = results.tests_a_model and (judged_split(results) or not said)
     verdict = claims.judge_entities(results)[1] if judged else ""
@@ -92,8 +92,8 @@ def _write_tags_as_text(value: Any) -> Any:
 
 
 def _fill(template: str, results: Results, sections: Sequence[Section], **more: Any) -> str:
-    """A template with what both of them show; ``captions`` by the names of the figures. Whatever is
-    put into it is text, in which Markdown would let tags stand.
+    """Fill a template with what both templates show; ``captions`` are by the names of the figures.
+    Values are put in as text: in Markdown, which lets tags stand, their "<" is escaped.
     """
     environment = Environment(
         loader=PackageLoader("entity_transformers", "report"),
@@ -116,7 +116,7 @@ def _fill(template: str, results: Results, sections: Sequence[Section], **more: 
 
 
 def write_readme(results: Results, sections: Sequence[Section]) -> str:
-    """README.md beside the folder ``figures``."""
+    """Return the text of README.md, which shows files of the folder ``figures`` beside it."""
     text = _fill(
         "study.md",
         results,
@@ -129,8 +129,8 @@ def write_readme(results: Results, sections: Sequence[Section]) -> str:
 
 
 def render(results: Results, sections: Sequence[Section], images: Mapping[str, bytes]) -> str:
-    """The whole page; ``images`` are PNG bytes by the name of the figure. Nothing on it is fetched
-    from elsewhere, and only the documents token by token need its script.
+    """Return the whole HTML page; ``images`` are PNG bytes by the name of the figure. The page
+    fetches nothing from elsewhere, and only its documents token by token cannot do without scripts.
     """
     return _fill(
         "page.html",
@@ -144,7 +144,7 @@ def render(results: Results, sections: Sequence[Section], images: Mapping[str, b
 
 
 def _classify(table: Table) -> list[str]:
-    """The classes of each column's cells."""
+    """Return the CSS classes of each column's cells."""
     return [
         " ".join(["number"] * is_numeric(table, i) + ["paper"] * is_paper(name))
         for i, name in enumerate(table.columns)
@@ -152,7 +152,7 @@ def _classify(table: Table) -> list[str]:
 
 
 def _name_excerpts(results: Results) -> dict[str, Any] | None:
-    """The excerpts with a label for each model's scores, those of the paper's models first."""
+    """Return the excerpts with a label for each model's scores, the paper's models first."""
     if (excerpts := results.pictures.excerpts) is None:
         return None
     entries = {entry.name: entry for entry in (*results.pair, *results.entries)}
@@ -165,7 +165,7 @@ def _name_excerpts(results: Results) -> dict[str, Any] | None:
 
 
 def say_missing(results: Results) -> str:
-    """Steps and models of the study without a number, seeds that are not done; "" for none."""
+    """Name the steps and models of the study without a number, and missing seeds; "" if none."""
     gone = [s for s in results.steps if not results.ran(s) and s not in SILENT]
     if results.ran("lm"):
         there = results.measured("lm")
@@ -186,19 +186,19 @@ def say_missing(results: Results) -> str:
 
 
 def summarise_models(results: Results) -> dict[str, dict[str, float]]:
-    """metrics.json, the few numbers that DVC shows: by model, means over its seeds to six digits;
-    models of which there are none are left out.
+    """Return metrics.json, the few numbers that DVC shows: by model, means over its seeds to six
+    digits. Models without any of these numbers are left out.
 
-    dev_loss              nats per token on dev of the weights that were kept
-    perplexity            per token on test (else the first split scored), labels as the model's
-    pseudo_perplexity     the same of a model that predicts hidden tokens
-    lambada_nats          of the last words of LAMBADA; lambada_accuracy: the share that is right
-    mention_similarity    of an entity's mentions of the first group, words alone
-    ner_f1                strict spans on test
+    dev_loss              nats per token on dev, with the weights that were kept
+    perplexity            per token on test (else the first split scored), with entities if read
+    pseudo_perplexity     per hidden token on test, of a model that predicts hidden tokens
+    lambada_nats          per last word of LAMBADA; lambada_accuracy: the share predicted right
+    mention_similarity    of an entity's mentions in the first group, words without context
+    ner_f1                of strict spans on test
     loss_of_N             nats per token with room for N entities and recent tokens together
     loss_alone_W          nats per token in windows of W tokens; loss_with_N: in the shortest of
-                          these, beside N kept tokens, of the policy that keeps the best ones
-    TASK_accuracy         on test, fine-tuned on the task
+                          these, beside N kept tokens, under the policy with the lowest loss
+    TASK_accuracy         on test, after fine-tuning on the task
     """
     found = {}
     for model in results.trained:

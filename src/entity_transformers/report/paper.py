@@ -14,7 +14,7 @@ class Score(NamedTuple):
 
 
 class LanguageModel(NamedTuple):
-    """One half row of table 2: perplexity and loss (nats) per token, seconds of a step."""
+    """Half a row of table 2: perplexity and loss (nats) per token, seconds per step."""
 
     perplexity: float
     loss: float

@@ -1,5 +1,5 @@
-"""How well text is predicted: table 2, the controls, the loss by class of the token; with a cache
-of recent tokens; pseudo-perplexity of models of hidden tokens; passages of LAMBADA (table 3).
+"""How well text is predicted: table 2, the controls and other models, perplexity by class of token;
+pseudo-perplexity of models that predict hidden tokens; and LAMBADA's passages (table 3).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ TIMES = {"train": "seconds_per_step", "dev": "seconds_validation_step"}
 
 
 def scored_splits(results: Results) -> list[str]:
-    """Splits that some model was scored on: dev, test, test2, then others in alphabetical order."""
+    """Return the splits on which some model was scored: dev, test, test2, others by name."""
     there, known = sorted(results.frame.distinct("split", STEP)), list(PROCESSES)
     return sorted(there, key=lambda split: known.index(split) if split in known else len(known))
 
 
 def class_split(results: Results) -> str:
-    """The split that is looked at by class: test, else the first that was scored, if any."""
+    """Return the split broken down by class: test, else the first scored; "" if there is none."""
     splits = scored_splits(results)
     return "test" if "test" in splits else next(iter(splits), "")
 
 
 def _rows(results: Results, place: Place) -> Iterator[Line]:
-    """Training, then each split with every model and what it was given, then the difference."""
+    """Yield training, then for each split every model in each condition and the difference."""
     for model in results.measured(lm.STEP):
         given = "on" if model.has_entities else MISSING
         where = {"step": lm.STEP, "split": "train", "model": model, "entities": ""}
-        if results.by_seed(model, at(lm.STEP, "loss", "train")):  # counts have none
+        if results.by_seed(model, at(lm.STEP, "loss", "train")):  # n-gram counts have none
             yield (PROCESSES["train"], write_scored(model), given), where
     ours, theirs = results.proposed, results.baseline
     for split in scored_splits(results):
@@ -70,12 +70,12 @@ def _rows(results: Results, place: Place) -> Iterator[Line]:
 
 
 def _is_main(place: Place) -> bool:
-    """Is it a row with entities, or of a model that reads none?"""
+    """Is this the row with entities, or of a model that reads none?"""
     return place["entities"] in ("", "on") or not place["model"].has_entities
 
 
 def _printed(heading: str, name: str, digits: int) -> Measure:
-    """A number of the paper beside the rows that it prints."""
+    """Return a column of the paper's numbers in the rows that the paper prints."""
 
     def cell(results: Results, place: Place) -> float | None:
         printed = paper.TABLE2.get((results.printed(place["model"]), place["split"]))
@@ -118,10 +118,10 @@ TABLE2 = Pivot(
 
 
 def needed_controls(results: Results) -> dict[str, set[str]]:
-    """The controls that a verdict on entities needs, names of entries by what they are called: the
-    proposed kind without labels and with shuffled ones, and another kind with as many parameters.
-    Of a kind that reads no labels but learns from some, which adds nothing to the baseline, the
-    baseline is the one without labels and of as many parameters.
+    """Return the controls that a verdict on entities needs, the names of their entries by label:
+    the proposed kind without labels and with shuffled ones, and another kind with as many
+    parameters. If the proposed kind learns from labels but reads none, and so adds nothing to the
+    baseline, the baseline is the control without labels and with as many parameters.
     """
     roles = {entry.role: entry for entry in reversed(results.entries)}
     ours, plain = roles["proposed"], roles.get("baseline")
@@ -143,7 +143,7 @@ def needed_controls(results: Results) -> dict[str, set[str]]:
 
 
 def list_missing_controls(results: Results, met: Iterable[ModelEntry]) -> list[str]:
-    """What of `needed_controls` is not among the models that were ``met``."""
+    """Return the labels of the `needed_controls` that are not among the models ``met``."""
     known = {model.name for model in met}
     return [name for name, needed in needed_controls(results).items() if not needed & known]
 
@@ -157,7 +157,7 @@ def _list_differences(results: Results, _: Place) -> Iterator[Line]:
 
 
 def _tested(results: Results) -> str:
-    """How the model under test is named beside others: with entities, if it reads any."""
+    """Name the model under test beside others: "with entities" if it reads any."""
     ours = results.proposed
     return "GPT2E" if ours is None else ours.label + " with entities" * ours.has_entities
 
@@ -196,8 +196,8 @@ CONTROLS = Pivot(
 
 
 def _list_others(results: Results, _: Place) -> Iterator[Line]:
-    """Further models of a study of the paper's two: against the baseline, then against each before
-    them that was trained in the same way.
+    """Yield the differences of each further model, in a study of the paper's two, from the baseline
+    and from each further model before it that was trained in the same way.
     """
     split = intervals.judged_split(results)
     others = [entry for entry in results.trained if entry.role == "other" and results.paper]
@@ -214,7 +214,7 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
 
 
 def _trained_alike(one: ModelEntry, other: ModelEntry) -> bool:
-    """Do all values agree that both kinds have, but how long a memory lives?"""
+    """Do the entries agree in all parameters that both have, except the life of a memory?"""
     first, second = (entry.lm.model_dump(exclude={"memory_life"}) for entry in (one, other))
     return all(first[name] == second[name] for name in first.keys() & second.keys())
 
@@ -235,7 +235,7 @@ OTHERS = Pivot(
 
 
 def has_mentions(results: Results, split: str) -> bool:
-    """Has the split gold mentions? Else every token of it would be outside of them."""
+    """Does the split have gold mentions? If not, all of its tokens would count as outside them."""
     parts = (results.frame.find(STEP, split=split, class_=name) for name in ("first", "later"))
     return any((rows["count"] > 0).any() for rows in parts)
 
@@ -298,11 +298,11 @@ def draw_differences(results: Results) -> Figure | None:
 
 
 LAMBADA = "lambada"
-"""The step and its split."""
+"""The name of the step and of its split."""
 
 
 def lambada_key(measure: str) -> Key:
-    """A score of the passages, no entities given."""
+    """Return the key of a score of the passages without entities."""
     return at(LAMBADA, measure, LAMBADA, entities="off")
 
 
@@ -349,7 +349,7 @@ TABLE3 = Pivot(
 
 
 def _guided(results: Results, _: Place) -> Iterator[Line]:
-    """A row for each model with a head that gold chains have guided, and each other of its kind."""
+    """Yield a row for each model with a head guided by gold chains and each other of its kind."""
     for ours, theirs in permutations(results.measured(LAMBADA), 2):
         guided = ours.labels == "gold" and getattr(ours.lm, "antecedent_weight", 0.0) > 0
         if guided and ours.kind == theirs.kind:
@@ -370,7 +370,7 @@ PAIRED = (
     ),
     Measure("p (McNemar)", digits=3, cell=lambda _, row: max(map(intervals.mcnemar, row["pairs"]))),
 )
-"""Columns of a row whose ``pairs`` are those of its seeds."""
+"""The columns of a row that holds the ``pairs`` of its seeds."""
 PAIRED_NOTE = """Differences are in points, with an interval over examples and seeds. The p value is
     that of McNemar's exact test, the largest over the seeds, and is not corrected for the number of
     rows."""

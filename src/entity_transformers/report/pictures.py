@@ -1,4 +1,4 @@
-"""What the report shows beside numbers, small enough to be committed as pictures.json: the aligned
+"""What the report shows besides numbers, small enough to be committed as pictures.json: the aligned
 example of table 1, the appendix's mention vectors as points in the plane, and a few documents
 token by token.
 """
@@ -20,18 +20,18 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 
 MENTIONS_PER_ENTITY = 60
-WORDS = 23  # of table 1
-DIGITS = 8  # of a coordinate: drawn from them, a picture is the same to the pixel
-LEAST = 1  # percent of the entity attention from which on an entity is listed
-LONGEST = 4  # bytes of a character
+WORDS = 23  # in table 1
+DIGITS = 8  # of a coordinate, enough for a picture that is the same to the pixel
+LEAST = 1  # percent of the entity attention that an entity needs to be listed
+LONGEST = 4  # bytes of a character, each of which may be a token
 Arrays = Mapping[str, np.ndarray]
 Decode = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A passage of one document, one entry per word: its entity after the nesting policy (0 outside
-    every mention), and the texts of its tokens. Table 1 shows the first ``table_words``.
+    """A passage of one document, with each word's entity after the nesting policy (0 outside every
+    mention) and the texts of its tokens. Table 1 shows the first ``table_words`` words.
     """
 
     document: str
@@ -45,11 +45,11 @@ class Example:
 class Cloud:
     """Mentions as n points in the plane.
 
-    names     of the entities, in the order of the legend
-    entity    which of them each point mentions, [n]
-    models    whose vectors these are
-    model     which of them each point comes from, [n]
-    places    by projection (PCA, t-SNE), each [n, 2]
+    names     the entities' names, in the order of the legend
+    entity    index of the entity that each point mentions, [n]
+    models    names of the models whose vectors these are
+    model     index of the model that each point comes from, [n]
+    places    the points' coordinates by projection (PCA, t-SNE), each [n, 2]
     """
 
     names: tuple[str, ...]
@@ -61,8 +61,8 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """All of pictures.json: ``clouds`` by the name of their figure, ``excerpts`` of
-    `gather_excerpts` (None: step excerpts did not run).
+    """All of pictures.json: ``clouds`` by the name of their figure, and the ``excerpts`` that
+    `gather_excerpts` returns (None: step excerpts did not run).
     """
 
     example: Example | None = None
@@ -72,11 +72,11 @@ class Pictures:
 
 _SHAPE = TypeAdapter(Pictures)
 write_pictures = partial(_SHAPE.dump_python, mode="json", exclude_none=True)
-"""pictures.json as an object."""
+"""Return the JSON object of pictures.json."""
 
 
 def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> Pictures:
-    """The inverse of `write_pictures`; what is missing or wrong: ValueError naming ``source``."""
+    """Invert `write_pictures`; anything missing or wrong raises ValueError naming ``source``."""
     try:
         return _SHAPE.validate_python(found)
     except ValidationError as error:
@@ -85,7 +85,7 @@ def parse_pictures(found: Mapping[str, Any], source: str = "pictures.json") -> P
 
 
 def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
-    """Entity id of each word [n_words] of document ``number``, read from the word's tokens."""
+    """Return the entity id of each word [n_words] of document ``number``, read from its tokens."""
     span = corpus.document(number)
     words, labels = np.asarray(corpus.words[span]), np.zeros(n_words, dtype=np.int64)
     labels[words[words >= 0]] = corpus.gold[span][words >= 0]
@@ -95,9 +95,9 @@ def label_words(corpus: AlignedCorpus, number: int, n_words: int) -> np.ndarray:
 def take_example(
     documents: Sequence[Document], corpus: AlignedCorpus, decode: Decode, table_words: int = WORDS
 ) -> Example | None:
-    """The ``table_words`` words from a sentence's start in which the most entities come back.
+    """Return the ``table_words`` words, from the start of a sentence, in which most entities recur.
 
-    ``documents`` and ``corpus`` are one split in the same order. None without documents.
+    ``documents`` and ``corpus`` are one split in the same order. Return None without documents.
     """
     passages = []
     for number, document in enumerate(documents):
@@ -107,7 +107,7 @@ def take_example(
             own, words = labels[part].tolist(), document.words[part]
             counts = Counter(entity for entity, _ in groupby(own) if entity)
             repeated, letters = sum(n > 1 for n in counts.values()), sum(map(str.isalpha, words))
-            # entities that come back, entities, letters (no tables of figures), words that fit
+            # entities that recur, entities, words of letters (no tables of figures), words
             passages.append(((repeated, len(counts), letters, len(own)), number, part, own))
     if not passages:
         return None
@@ -125,7 +125,7 @@ def take_example(
 
 
 def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
-    """Each entity's name, through all documents: its shortest mention that is no pronoun."""
+    """Name each entity, through all documents, by its shortest mention that is not a pronoun."""
     names: list[str] = []
     for number, document in enumerate(documents):
         labels = label_words(corpus, number, len(document.words))
@@ -146,10 +146,10 @@ def name_entities(documents: Sequence[Document], corpus: AlignedCorpus) -> list[
 def make_cloud(
     mentions: Mapping[str, tuple[np.ndarray, np.ndarray]], names: Sequence[str], n_entities: int
 ) -> Cloud | None:
-    """The first mentions of each of the most-mentioned entities by PCA and by t-SNE.
+    """Project the first mentions of each of the most-mentioned entities by PCA and by t-SNE.
 
-    ``mentions``: by model vectors [mentions, width] and the number of the entity of each; ``names``
-    by the number of an entity. None where there are too few or all vectors are equal.
+    ``mentions`` are, by model, vectors [mentions, width] and the entity number of each; ``names``
+    are by entity number. None if mentions are too few or all equal, or if models' counts differ.
     """
     numbers = next(iter(mentions.values()))[1]
     if any(len(entities) != len(numbers) for _, entities in mentions.values()):
@@ -182,9 +182,9 @@ def make_cloud(
 
 
 def _project(points: np.ndarray) -> dict[str, list[tuple[float, float]]]:
-    """Points [n, width] in the plane, [n, 2]: by PCA, and by t-SNE started from it with a fixed
-    seed, on one thread, since t-SNE enlarges the rounding of sums: the picture is the same however
-    many cores there are.
+    """Project points [n, width] to the plane, [n, 2], by PCA and by t-SNE started from PCA with a
+    fixed seed. On one thread the picture is the same whatever the number of cores, although t-SNE
+    amplifies the rounding of sums.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -205,15 +205,15 @@ def gather_excerpts(
     decode: Decode,
     runs: Mapping[str, Sequence[Arrays]],
 ) -> dict[str, Any]:
-    """The ``split``, and of ``corpus``, cut as the step cut it, with its ``documents`` whole:
+    """Return the ``split`` and, for ``corpus``, cut as the step cut it, and its whole ``documents``:
 
-    pages   of each document its name, the text of each token that is predicted [n], the gold entity
-            of each (0: none), and the names of the entities by their numbers
-    scores  of each model with entities on or off, the means over its ``seeds`` trainings: by
-            document and token ``nats``, to two digits, and, if it reads entities, ``read``: pairs
-            of an entity and the percentage of the entity attention that it received
+    pages   for each document its name, the text of each predicted token [n], the gold entity of
+            each (0: none), and the names of the entities by their numbers
+    scores  for each model with entities on or off, means over its ``seeds`` trainings: by document
+            and token ``nats``, to two digits, and, if it reads entities, ``read``: pairs of an
+            entity and the percentage of the entity attention that it received
 
-    ``runs``: by model the arrays of each seed.
+    ``runs`` are the arrays of each seed, by model.
     """
     names, pages, first = name_entities(documents, corpus), [], 0
     spans = [corpus.document(number) for number in range(len(corpus))]
@@ -240,7 +240,7 @@ def gather_excerpts(
 
 
 def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
-    """The text of each token; a character of several tokens stands with the last of them."""
+    """Yield the text of each token; a character of several tokens is that of the last one."""
     waiting: list[int] = []
     for token in tokens:
         waiting.append(token)
@@ -251,7 +251,7 @@ def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
 
 
 def _merge(runs: Sequence[Arrays], place: int) -> list[list[int]]:
-    """Entities and percentages of one token, the largest first: means over the seeds."""
+    """Return one token's entities and percentages, the largest first, as means over seeds."""
     sums: dict[int, float] = defaultdict(float)
     for arrays in runs:
         pairs = zip(arrays["entity"][place].tolist(), arrays["share"][place].tolist(), strict=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 
 MISSING = "–"
-HUGE = 1e7  # a perplexity from here on is written in powers of ten
+HUGE = 1e7  # perplexities of this size and above are written in powers of ten
 PAPER = "paper"  # columns whose name starts with this word hold the paper's numbers
 
 
@@ -19,7 +19,7 @@ class Number:
 
     std        standard deviation over seeds, None for one seed
     low, high  confidence interval of a difference
-    digits     decimals shown; 0 with thousands separators
+    digits     decimals shown; thousands are separated
     percent    a fraction that is shown in percent
     signed     a difference: shown with its sign
     units      how many documents (passages, books ...) its interval is over
@@ -38,14 +38,14 @@ class Number:
         if self.value is None:
             return MISSING
         text, unit = self._write(self.value), "%" if self.percent else ""
-        if self.std is not None and (self.std or self.digits):  # equal counts need no deviation
+        if self.std is not None and (self.std or self.digits):  # counts that all agree need none
             text += f" ± {self._write(self.std, plain=True)}"
         bounds = ", ".join(map(self._write, self.interval or ()))
         return text + unit + (f" [{bounds}]" if bounds else "")
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its interval, if it has one."""
+        """The confidence interval, if there is one."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def _write(self, value: float, plain: bool = False) -> str:
@@ -64,9 +64,9 @@ Cell = str | Number
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. ``measures`` is the sentence before it, ``note`` what to know when reading it,
-    ``marked`` rows to stress. ``paper_note``: what to know of the paper's numbers in it; `finish`
-    makes one note of both.
+    """A table. ``measures`` is the sentence before it, ``note`` what to know when reading it, and
+    ``marked`` the rows to stress. ``paper_note`` says what to know about the paper's numbers in it;
+    `finish` joins it to the note.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Table:
 
 
 def is_numeric(table: Table, column: int) -> bool:
-    """Does the column hold numbers only (dashes and blanks aside), to be aligned to the right?"""
+    """Does the column hold only numbers (dashes and blanks aside), to be aligned to the right?"""
     cells = {row[column] for row in table.rows} - {"", MISSING}
     return bool(cells) and all(isinstance(cell, Number) for cell in cells)
 
@@ -91,7 +91,7 @@ def is_paper(column: str) -> bool:
 
 
 def select(table: Table, keep: Callable[[str, Sequence[Cell]], bool]) -> Table:
-    """The table with only those of its columns that are to be kept by their names and cells."""
+    """Return the table with only the columns whose names and cells ``keep`` accepts."""
     cells = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
     kept = [keep(name, column) for name, column in zip(table.columns, cells, strict=True)]
     rows = tuple(tuple(compress(row, kept)) for row in table.rows)
@@ -99,8 +99,8 @@ def select(table: Table, keep: Callable[[str, Sequence[Cell]], bool]) -> Table:
 
 
 def finish(table: Table, paper: bool) -> Table:
-    """The table as it is shown, its texts without line breaks, with the paper's numbers or without:
-    then its columns, what is said of them and the rows stressed for having some are left out.
+    """Return the table as it is shown, its texts without line breaks. Without ``paper``, the
+    columns with the paper's numbers, the note on them and the stress on rows are left out.
     """
     numbers = (cell for row in table.rows for cell in row if isinstance(cell, Number))
     units = sorted({cell.units for cell in numbers if cell.units and cell.interval})
@@ -121,7 +121,7 @@ def _join(*parts: str) -> str:
 
 
 def render_markdown(table: Table, level: int = 3) -> str:
-    """A heading, unless of the claims, the measures, a GitHub table, and the note."""
+    """Render a heading (except for the claims), the measures, a GitHub table and the note."""
     rule = ["---:" if is_numeric(table, i) else "---" for i in range(len(table.columns))]
     grid = [[_escape(name) for name in table.columns], rule]
     for index, row in enumerate(table.rows):
@@ -134,5 +134,5 @@ def render_markdown(table: Table, level: int = 3) -> str:
 
 
 def _escape(text: str) -> str:
-    """A cell in one line; what Markdown takes for a link or picture, ``](``, is text too."""
+    """Return a cell on one line with Markdown escaped, including the ``](`` of links and pictures."""
     return re.sub(r"[\\|*_`]|\](?=\()", r"\\\g<0>", " ".join(text.splitlines()))
