@@ -124,7 +124,7 @@ class Frame:
         return found
 
     def distinct(self, column: str, step: str, **columns: str) -> tuple[str, ...]:
-        """Return a column's distinct values in those rows, in their order, without the empty one."""
+        """Return a column's distinct values in such rows, in their order, without the empty one."""
         values = self.find(step, **columns).get(column, pd.Series(dtype=str)).unique()
         return tuple(str(value) for value in values if value != "")
 

@@ -1,6 +1,6 @@
-"""What memories carry and where they pay: synthetic recall, between two bounds; and the loss by kind
-of token, of models that read with and without labels and with caches around them (step mentions),
-and with room for few entities (step capacity).
+"""What memories carry and where they pay: synthetic recall, between two bounds; the loss by kind of
+token, of models that read with and without labels and with caches around them (step mentions); and
+that of models with room for few entities (step capacity).
 
 A side is the place (`report.pivot`) of a model in one condition: its ``labels``, the ``size`` of
 the cache around it (0: none), and, in step capacity, ``rows``, the entities that it has room for.

@@ -205,7 +205,7 @@ def gather_excerpts(
     decode: Decode,
     runs: Mapping[str, Sequence[Arrays]],
 ) -> dict[str, Any]:
-    """Return the ``split`` and, for ``corpus``, cut as the step cut it, and its whole ``documents``:
+    """Return the ``split`` and, of ``corpus``, cut as the step cut it (``documents`` are whole):
 
     pages   for each document its name, the text of each predicted token [n], the gold entity of
             each (0: none), and the names of the entities by their numbers

@@ -1,9 +1,9 @@
 """Tables as values: a `Pivot` says what its rows and columns are, and one function fills it.
 
 A *place* is what a cell is about: the model, and the columns of measures.csv that name a number
-(step, split, measure, and further ones). A row's place is made by its axes, a column changes it,
-and the cell is the mean and standard deviation over seeds of the number that stands there. A row
-whose place has ``against`` is a difference: what it changes of the row's place is subtracted.
+(step, split, measure, and further ones). The axes of a row make its place, a column changes it, and
+the cell is the mean and standard deviation over seeds of the number found there. A row whose place
+has ``against`` is a difference: the number at the place that ``against`` changes is subtracted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from entity_transformers.report.table import MISSING, Cell, Number, Table, selec
 
 Place = Mapping[str, Any]
 Line = tuple[Sequence[Cell], Place]
-"""Texts of an entry of an axis, one per heading, and what it adds to the place."""
+"""An entry of an axis: its texts, one per heading, and what it adds to the place."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What rows (or columns) are named by: ``headings`` of its texts, and its entries, which may
-    depend on the place that the axes before it have made.
+    """What rows or columns are named by: the ``headings`` of the texts, and a function that gives
+    the entries, which may depend on the place that the axes before it have made.
     """
 
     headings: tuple[str, ...]
@@ -39,7 +39,7 @@ def values(
     names: Mapping[Any, str] | Callable[[Results], Mapping[Any, str]],
     heading: str = "",
 ) -> Axis:
-    """These values of a column by what they are called; without a heading they are not shown."""
+    """Return an axis of a column's values and their names, not shown without a heading."""
 
     def entries(results: Results, _: Place) -> Iterator[Line]:
         for value, text in (names(results) if callable(names) else names).items():
@@ -49,7 +49,7 @@ def values(
 
 
 def found(column: str, heading: str = "", **where: str) -> Axis:
-    """The values of a column as the step's rows have them, numbers in their order."""
+    """Return an axis of the values that a column has in the step's rows, numbers ascending."""
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         split = {"split": place["split"]} if "split" in place else {}
@@ -63,18 +63,18 @@ def found(column: str, heading: str = "", **where: str) -> Axis:
 
 
 def first_split() -> Axis:
-    """The first split that the step has scored, not shown."""
+    """Return an axis of the first split that the step has scored, which is not shown."""
     return Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
 
 
 def list_pair(results: Results, place: Place) -> list[ModelEntry]:
-    """Those of a step's models that the paper compares."""
+    """Return those of a step's models that the paper compares."""
     return [model for model in results.pair if model in results.measured(place["step"])]
 
 
 def models(scored: bool = False, difference: bool = False) -> Axis:
-    """A row per model, with the part of it that predicts if ``scored``; with ``difference`` a last
-    one, the model under test minus the baseline.
+    """Return an axis of the step's models, named with the part that predicts if ``scored``; with
+    ``difference``, the last row is the model under test minus the baseline.
     """
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
@@ -89,8 +89,8 @@ def models(scored: bool = False, difference: bool = False) -> Axis:
 
 
 def runs(pair: bool = False) -> Axis:
-    """Every model, or those that the paper compares, with entities off and on, once if it reads
-    none: as one text.
+    """Return an axis of every model, or of those that the paper compares, with entities off and on
+    (once if the model reads none), both in one text.
     """
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
@@ -103,7 +103,7 @@ def runs(pair: bool = False) -> Axis:
 
 
 def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
-    """What of these a model was given and scored with; a dash for one that reads none."""
+    """Return an axis of the conditions a model was scored in; a dash if it reads no entities."""
 
     def entries(results: Results, place: Place) -> Iterator[Line]:
         model = place["model"]
@@ -115,7 +115,7 @@ def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
 
 
 def nest(results: Results, place: Place, *axes: Axis) -> list[Line]:
-    """The entries of axes within each other, the outermost first, from a place on."""
+    """Return the entries of nested axes, the outermost first, starting from a place."""
     lines: list[Line] = [((), place)]
     for axis in axes:
         lines = [
@@ -127,32 +127,32 @@ def nest(results: Results, place: Place, *axes: Axis) -> list[Line]:
 
 
 def side(place: Place, **change: Any) -> intervals.Side:
-    """The model and the key of a place of which some of it is changed."""
+    """Return the model and the key of a place, parts of which ``change`` replaces."""
     whole = {**place, **change}
     about = {name: whole[name] for name in whole if name not in ("model", "against")}
     return whole.get("model"), at(**about)
 
 
 def is_scored(results: Results, place: Place) -> bool:
-    """Is there a number for the place, and for what is subtracted? Which rows to keep."""
+    """Is there a number for the place, and for what is subtracted? It tells which rows to keep."""
     both = place, {**place, **place.get("against", {})}
     return all(results.has(*side(one)) for one in both)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of numbers: means over seeds of ``measure`` (the row's, if it names none), where
-    ``place`` changes what the row is about.
+    """A column of numbers: means over seeds of ``measure`` (if empty, of the row's measure), at the
+    row's place as changed by ``place``.
 
-    shows      "mean" with its deviation, "plain" without, "interval": of the model's units, or
-               "count": what it is a mean of
-    scale      a function of each seed's number: its logarithm ...
-    compare    in a row of differences: "units" and seeds, "seeds" alone, "cell": what the column
-               has in every row, or "": a dash
-    against    makes it a column of differences over units: what is another one in the place of the
-               number that is subtracted (a dash for rows without it), or a function that gives it
-               (None for a dash)
-    cell       another way to fill it: a function that gives a text or a number, or the name by
+    shows      "mean" with its deviation, "plain" without it, "interval" over the model's units, or
+               "count", how much the number is a mean of
+    scale      a function applied to each seed's number, such as its logarithm
+    compare    in rows of differences: intervals over "units" and seeds or over "seeds" alone,
+               "cell" to fill them as other rows, "" for a dash
+    against    makes it a column of differences over units: the values to change in the place to get
+               that of the number subtracted (a dash in rows that lack them), or a function that
+               returns these changes (None for a dash)
+    cell       another way to fill it: a function that returns a text or a number, or the name under
                which the row's place holds one
     """
 
@@ -168,7 +168,7 @@ class Measure:
     cell: Callable[[Results, Place], Cell | float | None] | str | None = None
 
     def fill(self, results: Results, row: Place) -> Cell:
-        """The cell in a row."""
+        """Return the column's cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
         found: Cell | float | None
         if "against" in place and self.compare != "cell":
@@ -210,7 +210,7 @@ class Measure:
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
-    """One place's number less another's; a dash if one is missing or both are the same."""
+    """Return one place's number minus another's; a dash if one is missing or both are the same."""
     first, second = side(ours), side(theirs)
     return (first != second and intervals.compare(results, first, second)) or MISSING
 
@@ -220,7 +220,7 @@ Text = str | Callable[[Results], str]
 
 
 def cross(axis: Axis, measures: Sequence[Measure], form: str = "{0}") -> Columns:
-    """These columns for every entry of an axis; ``form``: heading of its text and their own."""
+    """Repeat columns for each entry of an axis; ``form`` joins its text and their headings."""
 
     def columns(results: Results, where: Place) -> Iterator[Measure]:
         for texts, place in axis.entries(results, where):
@@ -235,12 +235,12 @@ def cross(axis: Axis, measures: Sequence[Measure], form: str = "{0}") -> Columns
 class Pivot:
     """A table as a value.
 
-    rows     axes, the outermost first; ``order`` of their headings, if another one is shown
-    columns  numbers, or functions that list some for a study and what every place has
-    where    what every place has beside the step
-    keep     which rows are shown; all are
-    marked   which rows are stressed
-    sparse   leaves out rows and columns of dashes alone
+    rows     axes, the outermost first; ``order`` lists their headings, if another order is shown
+    columns  measures, or functions that list some, given the results and what every place has
+    where    what every place has besides the step
+    keep     which rows are shown; by default all
+    marked   which rows are stressed; by default none
+    sparse   leaves out rows and columns that hold only dashes
     """
 
     name: str
@@ -259,16 +259,16 @@ class Pivot:
 
     @property
     def about(self) -> Place:
-        """What every place has."""
+        """What every place of the table has."""
         return {"step": self.step, **self.where}
 
     def list_lines(self, results: Results) -> list[Line]:
-        """The texts and the places of the rows that are shown."""
+        """Return the texts and the places of the rows that are shown."""
         lines = nest(results, self.about, *self.rows)
         return [line for line in lines if self.keep(results, line[1])]
 
     def build(self, results: Results) -> Table:
-        """The table of a study."""
+        """Build the table from the results of a study."""
         parts = ((c,) if isinstance(c, Measure) else c(results, self.about) for c in self.columns)
         columns, lines = list(chain.from_iterable(parts)), self.list_lines(results)
         filled = [[one.fill(results, place) for one in columns] for _, place in lines]
@@ -300,9 +300,9 @@ class Pivot:
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the report: the step that it is about, tables (pivots, or functions of the
-    results), figures by name, whose captions are the docstrings of the functions that draw them,
-    and sentences that it adds to the headline. A second one of a step has its own name and title.
+    """A section of the report: the step that it is about; tables (pivots, or functions of the
+    results); figures by name, whose captions are the docstrings of the functions that draw them;
+    and sentences that it adds to the headline. A step's second part has its own name and title.
     """
 
     step: str

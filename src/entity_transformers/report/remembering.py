@@ -1,9 +1,9 @@
-"""What is worth remembering (studies/remembering.md): nats per token with what a policy keeps of
-the text before a window: as text before it (step text_memory), in a cache (kept_cache), as its keys
-and values (kept_keys), or for a trained pointer (kept_pointer).
+"""What is worth remembering (studies/remembering.md): nats per token when a policy keeps some of
+the text before a window, as text (step text_memory), in a cache (kept_cache), as its keys and
+values (kept_keys), or for a trained pointer (kept_pointer).
 
 The unit is the document or book: its nats per token are a mean over its own tokens, and all units
-count alike. A difference is negative where the first is better.
+count alike. A difference is negative if the first is better.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
 
 FLIPS = 9999
-"""Sign flips of the differences of units, for a p value."""
+"""The number of random sign flips of the units' differences behind a p value."""
 EQUIVALENT = 0.005
-"""Nats per token, either way."""
+"""Nats per token, in either direction, within which a difference counts as none."""
 SEEN = ("lady_bridget", "miss_marjoribanks", "bleak_house", "persuasion")
 """Novels whose scores were seen before the study was run, as the plan says."""
 KINDS = {
@@ -36,7 +36,7 @@ KINDS = {
     "first mentions": ("first",),
     "later mentions": ("near", "far"),
 }
-"""Parts of a text that do not depend on the window: a longer one has more of its mentions near."""
+"""Parts of a text that do not depend on the window; near and far do, so they are merged."""
 CACHE, NOTHING, GOLD = "kept_cache", "nothing", "half entities (gold"
 PLACES = {
     "text_memory": "As text",
@@ -44,9 +44,9 @@ PLACES = {
     "kept_keys": "As keys and values",
     "kept_pointer": "For a trained pointer",
 }
-"""By step how something is kept."""
+"""How each step keeps tokens."""
 KEPT = ("text", "window", "name", "budget")
-"""What was kept: of which text (the original one, or one with other names), beside which window, by
+"""What was kept: from which text (the original, or one with other names), beside which window, by
 which policy, and how many tokens.
 """
 Kept = tuple[str, int, str, int]
@@ -54,8 +54,8 @@ Kept = tuple[str, int, str, int]
 
 @cache
 def name_kept(policy: str, labels: str) -> str:
-    """As tables and figures write it: mentions that a resolver or chance has found are names and
-    random spans.
+    """Name what was kept as tables and figures do: mentions found by a resolver are "names", and
+    those drawn at random are "random spans".
     """
     change, base = split_layer(labels)
     base = "names" if is_resolver(base) else base
@@ -68,11 +68,11 @@ def name_kept(policy: str, labels: str) -> str:
 
 
 def tell_kept(rows: pd.DataFrame) -> pd.DataFrame:
-    """`KEPT` of each row of the first model that has any."""
+    """Return the rows of the first model that has any, with columns `KEPT`."""
     rows = rows[rows["model"].isin(rows["model"].iloc[:1])]
     kept = [*zip(rows["policy"].astype(str), rows["labels"].astype(str), strict=True)]
     names = {one: name_kept(*one) for one in kept}
-    often = Counter(names.values())  # two resolvers find names: each says which
+    often = Counter(names.values())  # if two resolvers find names, say which
     told = rows.astype({"text": str, "window": str, "budget": str}).assign(
         name=[f"{names[one]}, {one[1]}" if often[names[one]] > 1 else names[one] for one in kept]
     )
@@ -80,29 +80,29 @@ def tell_kept(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_units(results: Results, step: str) -> pd.DataFrame:
-    """The nats (``value``) and tokens (``count``) of each unit, [part and `KEPT`, unit], in the
-    order of the study, means over seeds; NaN where a unit has no such tokens.
+    """Return the nats (``value``) and tokens (``count``) of each unit, [part and `KEPT`, unit], in
+    the order of the study, as means over seeds; NaN if a unit has no such tokens.
     """
     data = results.units.data
     rows = tell_kept(data[(data["step"] == step) & (data["measure"] == "nll")]).astype(
         {"part": str}
     )
     sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
-    # Column by column: in a whole frame pandas 3.1 mixes up the units' names, if another step has
-    # units of its own.
+    # Unstack column by column: given a whole frame, pandas 3.1 mixes up the units' names if another
+    # step has units of its own.
     wide = pd.concat({name: sums[name].unstack("unit", sort=False) for name in sums}, axis=1)
     return wide.groupby(level=["part", *KEPT], sort=False).mean()
 
 
 def read_nats(results: Results, step: str) -> pd.DataFrame:
-    """Nats per token, [part and `KEPT`, unit]."""
+    """Return nats per token, [part and `KEPT`, unit]."""
     units = read_units(results, step)
     return units["value"] / units["count"]
 
 
 def split_original(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Of the original text (the first one, where it was not read) the windows alone, by their
-    length, and what is kept beside the shortest one, by name and budget.
+    """Return, for the original text (or else the first one), the windows alone, by length, and what
+    is kept beside the shortest window, by name and budget.
     """
     texts = found.index.unique("text")
     found = found.xs("original" if "original" in texts else texts[0], level="text")
@@ -118,8 +118,8 @@ def _flip(units: int) -> np.ndarray:
 
 
 def estimate(gaps: pd.Series) -> Estimate:
-    """The mean of the differences of two or more units, with Student's interval and the p of sign
-    flips.
+    """Return the mean of the differences of two or more units, with Student's interval and the p of
+    a sign-flip test.
     """
     low, high = map(float, stats.ttest_1samp(gaps, 0).confidence_interval(LEVEL))
     flipped = np.abs(_flip(len(gaps)) @ gaps.to_numpy())
@@ -131,8 +131,8 @@ def estimate(gaps: pd.Series) -> Estimate:
 def subtract(
     nats: pd.DataFrame, ours: Kept, theirs: Kept, part: str = "all", without: tuple[str, ...] = ()
 ) -> Estimate | None:
-    """The nats per token of one less those of another, over the units that have such tokens, but
-    not those with one of the words ``without`` in their names; None for fewer than two.
+    """Return ``ours`` minus ``theirs`` in nats per token of a part, over the units that have such
+    tokens and none of the words ``without`` in their names; None for fewer than two units.
     """
     sides = (part, *ours), (part, *theirs)
     if not all(side in nats.index for side in sides):
@@ -143,14 +143,14 @@ def subtract(
 
 
 def are_equivalent(gap: Estimate) -> bool:
-    """Two one-sided tests at 5 %: is all of the 90 % interval within ± `EQUIVALENT`?"""
+    """Is the whole 90 % interval within ± `EQUIVALENT` (two one-sided tests at 5 %)?"""
     assert gap.interval is not None
     half = (gap.interval[1] - gap.value) / stats.t.ppf((1 + LEVEL) / 2, gap.units - 1)
     return abs(gap.value) + half * stats.t.ppf(0.95, gap.units - 1) < EQUIVALENT
 
 
 def _list_policies(results: Results, place: Place) -> Iterator[Line]:
-    """Each window alone, and what is kept beside it, by budget."""
+    """Yield each window alone, and each policy beside it with a difference for each budget."""
     nats = read_nats(results, place["step"])
     for (text, window, name), own in nats.loc["all"].groupby(level=[*KEPT[:3]], sort=False):
         gaps: dict[str, Any] = {
@@ -161,7 +161,7 @@ def _list_policies(results: Results, place: Place) -> Iterator[Line]:
 
 
 def _find_bits(results: Results, place: Place, text: str, window: int) -> float | None:
-    """Bits per byte of a text in a window alone."""
+    """Return the bits per byte of a text in a window alone; None if not measured."""
     about = {"policy": "none", "text": text, "window": str(window), "measure": "bits_per_byte"}
     found = results.frame.find(place["step"], **about)
     found = found[found["model"].isin(found["model"].iloc[:1])]
@@ -174,7 +174,7 @@ def _budgets(results: Results, where: Place) -> Iterator[Measure]:
 
 
 def make_losses(step: str) -> Pivot:
-    """A row for each window and policy, with a column for each budget."""
+    """Return the table with a row for each window and policy and a column for each budget."""
     return Pivot(
         name=step,
         title="What is kept beside the window",
@@ -194,9 +194,9 @@ def make_losses(step: str) -> Pivot:
 
 
 class Contrast(NamedTuple):
-    """A hypothesis of the plan: ``ours`` is better than ``theirs``. Supported if the difference is
-    at most ``most``, its interval below 0; where that is None, if it is better or equivalent. It is
-    decided in one step, and reported in others.
+    """A hypothesis of the plan: ``ours`` is better than ``theirs``. It is supported if the
+    difference is at most ``most`` and its interval below 0; if ``most`` is None, the difference has
+    to be better or equivalent. It is decided in one ``step`` and only reported in others.
     """
 
     name: str
@@ -229,16 +229,16 @@ CONTRASTS = (
 
 
 def adjust(values: list[float]) -> list[float]:
-    """p values adjusted by Holm's method."""
+    """Return p values adjusted by Holm's method."""
     p = pd.Series(values, dtype=float).sort_values()
     highest = (p * np.arange(len(p), 0, -1)).clip(upper=1).cummax()
     return [float(value) for value in highest.sort_index()]
 
 
 def judge_contrasts(results: Results, step: str) -> list[dict[str, Any]]:
-    """The plan's contrasts that this study has scored: of each the text, the difference ``gap``,
-    the same in ``unseen`` texts, ``near`` and ``far`` mentions, ``p`` if it is decided, and the
-    ``verdict``.
+    """Judge the plan's contrasts that this study has scored: for each, return the text, the
+    difference ``gap``, that in ``unseen`` texts, ``near`` and ``far`` mentions, the adjusted ``p``
+    if the contrast is decided, and the ``verdict``.
     """
     nats, rows = read_nats(results, step), list[dict[str, Any]]()
     for one, text in product(CONTRASTS, nats.index.unique("text")):
@@ -258,7 +258,7 @@ def judge_contrasts(results: Results, step: str) -> list[dict[str, Any]]:
         if row["text"] == "original":
             row |= {"p": adjusted[one], "verdict": _decide(one, row["gap"], adjusted[one])}
         elif original[one].beats:
-            # is a difference for the better still there when the names are others?
+            # memorised: less than half of an improvement is left if the names are replaced
             lost = row["gap"].value > original[one].value / 2
             row["verdict"] = "memorised" if lost else "not memorised"
     return rows
@@ -282,7 +282,7 @@ def _judged_rows(results: Results, place: Place) -> Iterator[Line]:
 
 
 def make_contrasts(step: str) -> Pivot:
-    """A row for each contrast of the plan."""
+    """Return the table with a row for each contrast of the plan."""
     return Pivot(
         name=f"{step}_contrasts",
         title="The plan's contrasts",
@@ -310,8 +310,8 @@ def make_contrasts(step: str) -> Pivot:
 
 
 def read_kib(results: Results) -> tuple[pd.Series, pd.Series]:
-    """What is held, in KiB: the keys and values of each window, by its length, and what is kept
-    beside the shortest one, by name and budget.
+    """Return the KiB held: those of the keys and values of each window, by its length, and those
+    of what is kept beside the shortest window, by name and budget.
     """
     alone = results.frame.find(CACHE, measure="window_bytes")
     alone = tell_kept(alone.assign(policy="none", labels="none", budget=0))
@@ -322,12 +322,12 @@ def read_kib(results: Results) -> tuple[pd.Series, pd.Series]:
 
 
 def _list_prices(results: Results, _: Place) -> Iterator[Line]:
-    """Each policy and budget beside the smallest window: which window has its loss?"""
+    """Yield each policy and budget beside the shortest window, with the window of equal loss."""
     nats = split_original(read_nats(results, CACHE).loc["all"])
     alone, losses = (one.mean(axis=1) for one in nats)
     windows, held = read_kib(results)
     worst, best = alone.iloc[0], alone.iloc[-1]
-    # the longer a window, the lower its loss: by the logarithm of its length in between
+    # the longer a window, the lower its loss; interpolate by the logarithm of its length
     length = 2 ** np.interp(-losses, -alone, np.log2(alone.index))
     more = np.where(losses < worst, (length / windows.index[0] - 1) * windows.iloc[0], np.nan)
     prices = {"loss": losses, "share": (worst - losses) / (worst - best), "held": held}
@@ -358,8 +358,8 @@ PRICES = Pivot(
 
 
 def list_gains(results: Results) -> dict[tuple[str, int], dict[str, Estimate]]:
-    """By what is held and its budget (0: a longer window) the gain over the smallest window alone
-    of each of `KINDS`, per token of the whole text.
+    """Return, by what is held and its budget (0: a longer window), the difference from the shortest
+    window alone on each of `KINDS`, in nats per token of the whole text.
     """
     units, found = read_units(results, CACHE), dict[tuple[str, int], dict[str, Any]]()
     tokens = units["count"].loc["all"]
@@ -412,7 +412,7 @@ def draw_gains(results: Results) -> figures.Figure | None:
 
 
 def say_remembering(results: Results, step: str) -> Iterator[str]:
-    """The best policy at each budget beside the smallest window, and what the plan decides."""
+    """State the best policy at each budget beside the shortest window, and the plan's verdicts."""
     alone, beside = split_original(read_nats(results, step).loc["all"])
     said, other = [], results.frame.distinct("split", step) == ("test2",) and results.second_test
     where = f" on {other}" if other else ""
@@ -434,8 +434,8 @@ def say_remembering(results: Results, step: str) -> Iterator[str]:
 
 
 def summarise(results: Results) -> Iterator[tuple[str, float]]:
-    """For metrics.json: the loss of each window alone, and of the shortest with the best policy of
-    each budget.
+    """Yield, for metrics.json, the loss of each window alone, and of the shortest window with the
+    best policy at each budget.
     """
     nats = split_original(read_nats(results, CACHE).loc["all"])
     alone, beside = (one.mean(axis=1) for one in nats)

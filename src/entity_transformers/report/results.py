@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 Transform = Callable[[float], float]
 Model = ModelEntry | str | None
-"""One of section models, or the name of one of recall.models; None has no numbers."""
+"""An entry of section models, or the name of one of recall.models; None has no numbers."""
 OWN = ("recall",)  # steps whose models are entries of their own section
-SYSTEMS = 5  # kinds of models from which on the rows of a study stand by era, not in its order
-GENERATED = "sample"  # `Results.passages` where step passages generated them
+SYSTEMS = 5  # with at least as many kinds of models, rows stand by era, not in the study's order
+GENERATED = "sample"  # `Results.passages` if step passages generated them
 
 
 @dataclass(frozen=True)
 class Results:
-    """A whole study.
+    """The results of a whole study.
 
     entries   section models of params.yaml, in the study's order
-    steps     the steps that the study names; what of them has no row in the frame did not run
-    recall    section recall.models: the rows of synthetic recall, as params.yaml has them
+    steps     the steps that the study names; those without a row in the frame did not run
+    recall    section recall.models of params.yaml: the rows of synthetic recall
     groups    section similarity.groups: the tags of each part of speech
     nesting   the policy that resolved nested mentions (corpus.nested_mentions)
-    second_test  another data set, of which split test2 is made (corpus.second_test)
+    second_test  another data set, from which split test2 is made (corpus.second_test)
     passages  the passages of table 3 (lambada.text); "sample": generated ones, not LAMBADA's
     paper     do the paper's numbers stand beside ours?
-    own_seeds  those of each model, where not all have the same
+    own_seeds  the seeds of each model, by its name
     manifest  where the numbers come from: params, commit, versions, device, in any order
     """
 
@@ -70,12 +70,12 @@ class Results:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The steps that the study names and that left a number: what the report is about."""
+        """The steps that the study names and that left a number; the report is about these."""
         return tuple(filter(self.ran, self.steps))
 
     def measured(self, step: str) -> tuple[ModelEntry, ...]:
-        """The models that have rows of this step, by era in a study of many kinds, else those that
-        are counted first, the others in the study's order.
+        """Return the models that have rows of this step: in a study of many kinds by era, otherwise
+        n-gram counts first and the others in the study's order.
         """
         systems = len({entry.kind.name for entry in self.entries}) >= SYSTEMS
         found = self.frame.find(step)["model"].unique()
@@ -85,7 +85,7 @@ class Results:
 
     @cached_property
     def trained(self) -> tuple[ModelEntry, ...]:
-        """The models of the study that any step has measured or kept records of."""
+        """The models of the study that have numbers, scores of units or curves."""
         rows = self.frame.data
         found = {*rows["model"][~rows["step"].isin(OWN)], *self.units.models}
         found |= {*self.curves.get("model", ())}
@@ -110,33 +110,33 @@ class Results:
         return next(iter(self._with_role("proposed")), None)
 
     def name_split(self, split: str) -> str:
-        """How sentences call a split: a second test set has the name of its data set."""
+        """Name a split in sentences; a second test set goes by the name of its data set."""
         return (split == "test2" and self.second_test) or split
 
     @property
     def tests_a_model(self) -> bool:
-        """Has the study a model with role proposed, measured or not?"""
+        """Does the study have a model with role proposed, measured or not?"""
         return any(entry.role == "proposed" for entry in self.entries)
 
     @property
     def pair(self) -> tuple[ModelEntry, ...]:
-        """The proposed model and the baseline; the first two measured where neither exists."""
+        """The proposed model and the baseline; if neither was measured, the first two that were."""
         return tuple(filter(None, (self.proposed, self.baseline))) or self.trained[:2]
 
     def printed(self, model: ModelEntry) -> str:
-        """Whose numbers of the paper stand beside this model's ("gpt2", "gpt2e"); "" for none."""
+        """Return which model of the paper stands beside this one ("gpt2", "gpt2e"); "" for none."""
         kind = {self.baseline: "gpt2", self.proposed: "gpt2e"}.get(model, "")
         return kind if model.kind.name == kind else ""
 
     def _cells(self, model: Model, key: Key) -> dict[int, Cell]:
-        """By seed: the study's in their order, then others, such as those of fine-tunings."""
+        """Return cells by seed: the study's seeds in their order, then others, as of fine-tuning."""
         cells, name = self.frame.runs(key), str(getattr(model, "name", model))
         own = sorted(seed for run, seed in cells if run == name and seed is not None)
         own.sort(key=lambda seed: [*self.seeds, seed].index(seed))
         return {seed: cells[name, seed] for seed in own}
 
     def by_seed(self, model: Model, key: Key) -> dict[int, float]:
-        """The finite numbers of one model by seed."""
+        """Return the finite numbers of one model by seed."""
         values = ((seed, cell.value) for seed, cell in self._cells(model, key).items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
 
@@ -145,48 +145,48 @@ class Results:
         return bool(self._cells(model, key))
 
     def statistic(self, model: Model, key: Key, transform: Transform = float) -> Number:
-        """Mean and standard deviation over the seeds that have a number."""
+        """Return mean and standard deviation over the seeds that have a number."""
         return summarise(map(transform, self.by_seed(model, key).values()))
 
     def count(self, model: Model, key: Key) -> float | None:
-        """The mean over seeds of what the number is a mean of; None where it was not measured."""
+        """Return how much the number is a mean of, averaged over seeds; None if not measured."""
         return summarise(cell.count for cell in self._cells(model, key).values()).value
 
     def value(self, key: Key) -> float | None:
-        """A number of the whole study."""
+        """Return a number of the whole study; None if there is none."""
         return self.frame.runs(key).get(("", None), Cell(None, None)).value
 
     def split(self, step: str, **where: str) -> str:
-        """The first split of the step's rows that have these values; "" where there is none."""
+        """Return the first split of the step's rows with these values; "" if there is none."""
         return next(iter(self.frame.distinct("split", step, **where)), "")
 
 
 def summarise(values: Iterable[float | None]) -> Number:
-    """Mean and sample standard deviation (n - 1) of the values that are numbers."""
+    """Return mean and sample standard deviation (n - 1) of the values that are not None."""
     numbers = [value for value in values if value is not None]
     std = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else None
     return Number(float(np.mean(numbers)) if numbers else None, std=std)
 
 
 def sort_by_era(entries: Sequence[ModelEntry]) -> list[ModelEntry]:
-    """By the era of their kinds, then its year, then as they stand."""
+    """Sort entries by the era of their kinds, then by its year, then as they stand."""
     return sorted(entries, key=lambda entry: (ERAS.index(entry.kind.era), entry.kind.year))
 
 
 def write_scored(model: ModelEntry) -> str:
-    """The label with the part of the model that predicts, if it is not all of it."""
+    """Return a model's label, with the part of the model that predicts if that is not all of it."""
     part = model.kind.predicts
     return f"{model.label}, {part}" if part else model.label
 
 
 def write_pair(ours: ModelEntry, theirs: ModelEntry) -> str:
-    """How a difference of two models is named."""
+    """Return the name of the difference of two models."""
     return f"{ours.label} − {theirs.label}"
 
 
 def read_results(params: Params, folder: Path) -> Results:
-    """A study's results from its folder: measures.csv, units.parquet, curves.csv, pictures.json and
-    manifest.json, of which only the first has to be there.
+    """Read a study's results from its folder: measures.csv, units.parquet, curves.csv,
+    pictures.json and manifest.json, of which only the first has to be there.
     """
 
     def read(name: str, reader: Callable[[Path], Any], default: Any) -> Any:

@@ -134,5 +134,5 @@ def render_markdown(table: Table, level: int = 3) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a cell on one line with Markdown escaped, including the ``](`` of links and pictures."""
+    """Return a cell on one line, its Markdown escaped, including ``](`` of links and pictures."""
     return re.sub(r"[\\|*_`]|\](?=\()", r"\\\g<0>", " ".join(text.splitlines()))

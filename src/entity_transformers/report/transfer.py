@@ -36,9 +36,9 @@ STEP, FULL, ENTITIES = "transfer", "full", "entities"
 
 
 def pair_up(rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows of all runs of the step without those that say of an example whether it was right;
-    instead, seed by seed, how many examples one of two trials alone has right. ValueError where two
-    were judged on different examples.
+    """Yield the rows of all runs of the step, but in place of those that say whether an example was
+    right, yield, seed by seed, how many examples only one of two trials has right. Raise ValueError
+    if two trials were judged on different examples.
     """
     judged = list[Row]()
     for row in rows:
@@ -68,9 +68,9 @@ def pair_up(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, str] | None:
-    """What a trial is compared with: another model in one variant; of the same model, the full
-    variant with any other, and each variant with those named after it, as few with
-    few-no-auxiliary; a model with entities with another's full variant. None: it is not compared.
+    """Return the columns that name a comparison of two trials: two models in one variant, or one
+    with entities and the other full; two variants of one model, full and any other, or one and
+    those named after it, as few and few-no-auxiliary. None: the two are not compared.
     """
     if model != against:
         if variant == other:
@@ -82,7 +82,7 @@ def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, 
 
 
 def _accuracy(results: Results, place: Place) -> Number:
-    """The mean over the seeds of the fine-tuning, with Wilson's interval over the examples."""
+    """Return the mean over fine-tuning seeds, with Wilson's interval over the examples."""
     scored = side(place, step=STEP, measure="accuracy")
     share, count = results.statistic(*scored), results.count(*scored)
     if share.value is None or not count:
@@ -122,7 +122,7 @@ SCORES = Pivot(
 
 
 def _pairs(results: Results, _: Place) -> Iterator[Line]:
-    """A row per task, split and pair of models, of a model's variants, or of WinoBias' versions."""
+    """Yield a row per task, split and pair of models, variants of one, or versions of WinoBias."""
     labels = {model.name: model.label for model in results.measured(STEP)}
     places = sorted(results.frame.list_places(STEP, "only_first"), key=lambda one: "type" in one)
     for place, model in product(places, results.measured(STEP)):
@@ -152,7 +152,7 @@ PAIRS = Pivot(
 
 
 def list_rates(results: Results) -> dict[str, str]:
-    """The learning rates that were tried, lowest first, and how they are written."""
+    """Return the learning rates that were tried, lowest first, and how they are written."""
     rates = results.frame.distinct("rate", STEP, measure="rate_loss")
     return {rate: f"{float(rate):g}" for rate in sorted(rates, key=float)}
 
@@ -176,7 +176,7 @@ RATES = Pivot(
 
 
 def say(results: Results) -> Iterator[str]:
-    """A sentence for each task: its best and its worst model, and what the commonest label has."""
+    """Yield a sentence for each task: its best and worst model, and the commonest label's score."""
     for task in results.frame.distinct("task", STEP, measure="train_examples"):
         place: Place = {"step": STEP, "split": "test", "task": task, "variant": FULL}
         scores = {

@@ -1,5 +1,5 @@
-"""What vectors say of entities: the similarity of mentions (table 4), named entities that a tagger
-finds in them (table 5), and which attention heads point to an antecedent.
+"""What vectors say about entities: the similarity of mentions (table 4) and of words alone, named
+entities that a tagger finds in them (table 5), and which attention heads point to an antecedent.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ MEASURES = {
 
 
 def similarity_key(group: str, context: str, entities: str, measure: str) -> Key:
-    """A number of table 4; context "words" (none) or "context"."""
+    """Return the key of a number of table 4; ``context`` is "words" (none) or "context"."""
     return at(SIMILARITY, measure, context=context, entities=entities, group=group)
 
 
 def _tags(results: Results) -> dict[str, str]:
-    """The groups of parts of speech, the paper's first, by their tags."""
+    """Return the groups of parts of speech with their tags, the paper's first."""
     there = results.frame.distinct("group", SIMILARITY)
     order = sorted(there, key=lambda group: (group not in paper.TABLE4_TAGS, group))
     return {group: ",".join(results.groups.get(group, (group,))) for group in order}
 
 
 def _find_printed(results: Results, place: Place) -> tuple[float, ...] | None:
-    """The paper's numbers in this row, if it is one of the paper's."""
+    """Return the paper's numbers for this row, if it is one of the paper's."""
     group = place["group"]
     same = {*results.groups.get(group, ())} == {*paper.TABLE4_TAGS.get(group, "?")}
     printed = paper.TABLE4.get((group, place["measure"]))
@@ -72,7 +72,7 @@ def _printed4(heading: str, number: int) -> Measure:
 
 
 FIRST = Axis((), lambda results, where: [((), {"model": m}) for m in list_pair(results, where)[:1]])
-"""A model that the step's counts can be taken from: they are the same for all."""
+"""The model from which the step's counts are taken, as they are the same for all."""
 
 
 TABLE4 = Pivot(
@@ -176,7 +176,7 @@ CLOUDS = {
     "embeddings_baseline": ("baseline",),
     "embeddings_both": ("proposed", "baseline"),
 }
-"""Whose vectors each picture has, by role."""
+"""The roles of the models whose vectors each picture shows."""
 
 
 def _draw(name: str) -> Callable[[Results], Figure | None]:
@@ -202,7 +202,7 @@ def _score(heading: str, measure: str, compare: str = "", **place: Any) -> Measu
 
 
 def _printed5(heading: str, score: str) -> Measure:
-    """The paper's number of a label, whatever its case, or of all."""
+    """Return a column of the paper's score for a label, whatever its case, or overall."""
 
     def cell(results: Results, place: Place) -> float | None:
         label = place["label"].upper() if "label" in place else paper.OVERALL
@@ -212,8 +212,8 @@ def _printed5(heading: str, score: str) -> Measure:
 
 
 def make_table5(level: str, **texts: Any) -> Pivot:
-    """Scores by label, of spans or of tags: the paper's five labels first, then the others in
-    alphabetical order that the text or a tagger has, then all of them together.
+    """Return a table of scores by label, of spans or of tags: the paper's five labels first, then
+    the others in the text or a tagger's output, in alphabetical order, then all labels together.
     """
 
     def rank(label: str) -> tuple[int, str]:
@@ -317,7 +317,7 @@ PROBE = "probe"
 
 
 def _heads(results: Results, place: Place) -> Cell:
-    """Layer and head of each seed, from 1, that were chosen; a dash where nothing was asked."""
+    """Return the layer and head chosen for each seed, counted from 1; a dash if there are none."""
     layers, heads = (results.by_seed(*side(place, measure=name)) for name in ("layer", "head"))
     both = (seed for seed in layers if seed in heads)
     return ", ".join(f"{layers[seed]:.0f}-{heads[seed]:.0f}" for seed in both) or MISSING
