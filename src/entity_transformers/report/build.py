@@ -44,11 +44,11 @@ def collect(run: Run) -> None:
                 read = _read_rows(home / "curve.csv")
                 curves += ({"curve": step.name, **about, **row} for row in read)
             record = artifacts.read_record(home)
-            known = ["place", "values"]  # told by its name and by the whole study
+            known = ["place", "values"]  # given by the run's name and the study
             known += ["files"] * (step.phase not in ("corpus", "train"))
             name = "/".join(filter(None, (step.name, model, str(seed or ""))))
             records[name] = {key: value for key, value in record.items() if key not in known}
-        if step.gather:  # names a function of the rows of all runs
+        if step.gather:  # "module:name" of a function of the rows of all runs
             module, _, name = step.gather.partition(":")
             found = getattr(import_module(f"entity_transformers.{module}"), name)(found)
         if step.name == "similarity" and run.params.similarity.across:
@@ -86,7 +86,7 @@ def build(params: Any, results: Path) -> None:
     """Write README.md with every table and figure that a study's results allow, figures/,
     metrics.json with the few numbers of each model that DVC shows, and report.html; delete figures
     that are no longer drawn. Raise ValueError if the study's values are not those that the results
-    were made with, since the report would state them as such.
+    were made with, since the report would attribute the results to them.
     """
     require_same_values(params, results)
     with damage_named(results):
@@ -163,8 +163,8 @@ def require_same_values(params: Any, results: Path) -> None:
 
 
 def find_other_values(params: Any, results: Path) -> Iterator[str]:
-    """Yield a line if the manifest is another study's, and one for each value in it that is another
-    one in the study now; older manifests state no values.
+    """Yield a line if the manifest is of another study, and one for each value that it records and
+    that differs from the study's now; older manifests record no values.
     """
     if (path := results / MANIFEST).is_file():
         manifest = _read_manifest(results)
@@ -174,7 +174,7 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
 
 
 def _find_unmade(params: Any, results: Path) -> Iterator[str]:
-    """Yield a line for each of README.md and metrics.json that the other files do not give."""
+    """Yield a line for each of README.md and metrics.json that differs from a newly made one."""
     gathered = read_results(params, results)
     text = page.write_readme(gathered, page.build_sections(gathered))
     made: dict[str, tuple[Any, Any]] = {

@@ -95,7 +95,7 @@ def _sign(value: float) -> str:
 
 
 def _weigh(found: intervals.Estimate, unit: str, scale: float = 1.0) -> str:
-    """Describe a difference, its interval, units and seeds; if it is in nats, also name it."""
+    """Describe a difference, its interval, units and seeds; if it is in nats, add a verdict."""
     text = f"{_sign(scale * found.value)} {unit}"
     if found.interval is None:
         return f"{text}, without an interval"

@@ -61,7 +61,7 @@ NOTES = {
     ),
     list(GROUPS)[-1]: "Shares of parts of speech are of the words whose part of speech is known.",
 }
-"""Notes on rows, which the table has if it shows the row."""
+"""Notes on rows, added to the table if it shows the row."""
 
 
 def read_counts(results: Results) -> pd.DataFrame:

@@ -34,7 +34,7 @@ STYLE = Path(__file__).with_suffix(".mplstyle")
 DPI = 150
 MARKERS = ("o", "^")
 LEADS = ("differences", "prices", "capacity", "overview", "recall", "figure2")
-"""The figures that say most about a study; the first one that it has opens its report."""
+"""Figures by how much they say about a study; the first that it has stands at the top."""
 
 
 def choose_colours(results: Results) -> dict[str, str]:

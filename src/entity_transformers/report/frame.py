@@ -84,7 +84,7 @@ def make(rows: Iterable[Mapping[str, Any]], first: tuple[str, ...] = FIRST) -> p
 
 
 make_units = partial(make, first=(*FIRST, "unit"))
-"""Do the same for rows with a column ``unit``, even if there are no rows."""
+"""The same for rows with a column ``unit``, which the frame has even without rows."""
 
 
 class Frame:

@@ -91,7 +91,7 @@ def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def _read_units(results: Results, side: Side) -> dict[int, tuple[tuple[str, ...], Columns]]:
-    """Return each seed's names of units and columns to `divide`; nothing without a model."""
+    """Return the units' names and the columns to `divide` by seed; nothing without a model."""
     model, key = side
     measure = UNITS.get(key.measure, key.measure)
     about = {name: value for name, value in key.about if (measure, name) != (F1, "average")}
@@ -213,7 +213,7 @@ def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: i
 
 
 def jackknife(statistic: Callable[..., np.ndarray], columns: Columns, _: int = 0) -> float:
-    """Return the variance from leaving out each entry in turn (for a mean, Student's)."""
+    """Return the leave-one-out variance of a statistic (for a mean, that of Student's interval)."""
     units = len(columns[0])
     left = ~np.eye(units, dtype=bool)
     parts = (np.stack([column[kept] for kept in left]) for column in columns)
@@ -276,7 +276,7 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
 
 
 def loss(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
-    """Return the key of the loss, or another score, of a split or part of it, given entities."""
+    """Return the key of the loss (or another score) of a split or a part, these entities given."""
     return at("perplexity", measure, split, entities=entities, **part)
 
 
@@ -318,7 +318,7 @@ def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
 
 
 class Pair(NamedTuple):
-    """How many of ``examples`` only the first of two models has right, and only the second."""
+    """How many of ``examples`` only the first of two systems has right, and only the second."""
 
     first: int
     second: int
@@ -326,7 +326,7 @@ class Pair(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """The first model's share of right answers minus the second's."""
+        """The first system's share of right answers minus the second's."""
         return (self.first - self.second) / self.examples
 
     @property
@@ -336,7 +336,7 @@ class Pair(NamedTuple):
 
 
 def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
-    """Return a model's pairs, one per seed; ``key`` is that of ``only_first`` (or of the other)."""
+    """Return a model's pairs, one per seed; ``key`` names ``only_first`` or ``only_second``."""
     first, second = (
         results.by_seed(model, replace(key, measure=name)) for name in ("only_first", "only_second")
     )
@@ -345,13 +345,13 @@ def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
 
 
 def make_pair(first: np.ndarray, second: np.ndarray) -> Pair:
-    """Return the pair of two models, given 1 (right) or 0 for each example."""
+    """Return the pair of two systems from what they have right, 0 or 1 for each example."""
     return Pair(int((first > second).sum()), int((second > first).sum()), len(first))
 
 
 def mcnemar(pair: Pair) -> float:
-    """Return the two-sided p of McNemar's exact test: if both models were right equally often, each
-    example that only one has right would be a coin toss. Without such examples, p is 1.
+    """Return the two-sided p of McNemar's exact test: if both systems were right equally often,
+    each example that only one has right would be a coin toss. Without such examples, p is 1.
     """
     tosses = pair.first + pair.second
     return float(stats.binomtest(min(pair[:2]), tosses).pvalue) if tosses else 1.0

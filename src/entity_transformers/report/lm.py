@@ -1,7 +1,7 @@
-"""The language models: their training (losses, size and time); every system of a study in a row,
-with its year, costs and scores; and entity attention on a pretrained model, compared with LoRA with
-as many parameters. A positive control first asks whether entity attention can use labels at all:
-told the entity of the next token, it has to be better.
+"""The language models: their training (losses, size and time); every system of a study on one
+line, with its year, costs and scores; and entity attention on a pretrained model, compared with
+LoRA with as many parameters. A positive control first asks whether entity attention can use labels
+at all: told the entity of the next token, it has to be better.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_costs(results: Results, model: ModelEntry) -> dict[str, Number]:
 
 
 def find_apart(results: Results) -> set[str]:
-    """Return the names of the models not trained by plain prediction of the next token."""
+    """Return the names of the models whose training loss is not that of the next token."""
     rows = results.frame.find(STEP)
     return set(rows["model"][rows["objective"] != ""]) if "objective" in rows else set()
 

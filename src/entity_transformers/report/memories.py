@@ -54,7 +54,7 @@ def describe(entry: Mapping[str, Any]) -> str:
 
 
 def list_trained(results: Results) -> dict[str, str]:
-    """Return the trained entries and their names in the table, which tell apart equal ones."""
+    """Return the trained entries' names in the table, with the entry's own if two are alike."""
     texts = {name: describe(entry) for name, entry in results.recall.items()}
     count, there = Counter(texts.values()), {model for model, _ in results.frame.runs(ALL)}
     named = {name: f"{text} ({name})" if count[text] > 1 else text for name, text in texts.items()}

@@ -190,7 +190,7 @@ def summarise_models(results: Results) -> dict[str, dict[str, float]]:
     digits. Models without any of these numbers are left out.
 
     dev_loss              nats per token on dev, with the weights that were kept
-    perplexity            per token on test (else the first split scored), with entities if read
+    perplexity            per token on test (else the first split scored), entities on if read
     pseudo_perplexity     per hidden token on test, of a model that predicts hidden tokens
     lambada_nats          per last word of LAMBADA; lambada_accuracy: the share predicted right
     mention_similarity    of an entity's mentions in the first group, words without context

@@ -39,7 +39,7 @@ TIMES = {"train": "seconds_per_step", "dev": "seconds_validation_step"}
 
 
 def scored_splits(results: Results) -> list[str]:
-    """Return the splits on which some model was scored: dev, test, test2, others by name."""
+    """Return the splits on which some model was scored: dev, test, test2, then others by name."""
     there, known = sorted(results.frame.distinct("split", STEP)), list(PROCESSES)
     return sorted(there, key=lambda split: known.index(split) if split in known else len(known))
 

@@ -21,7 +21,7 @@ from entity_transformers.corpus.document import Document
 
 MENTIONS_PER_ENTITY = 60
 WORDS = 23  # in table 1
-DIGITS = 8  # of a coordinate, enough for a picture that is the same to the pixel
+DIGITS = 8  # of a coordinate, enough to redraw a picture that is the same to the pixel
 LEAST = 1  # percent of the entity attention that an entity needs to be listed
 LONGEST = 4  # bytes of a character, each of which may be a token
 Arrays = Mapping[str, np.ndarray]
@@ -107,7 +107,7 @@ def take_example(
             own, words = labels[part].tolist(), document.words[part]
             counts = Counter(entity for entity, _ in groupby(own) if entity)
             repeated, letters = sum(n > 1 for n in counts.values()), sum(map(str.isalpha, words))
-            # entities that recur, entities, words of letters (no tables of figures), words
+            # recurring entities, entities, words of letters (no tables of figures), words
             passages.append(((repeated, len(counts), letters, len(own)), number, part, own))
     if not passages:
         return None
@@ -183,8 +183,8 @@ def make_cloud(
 
 def _project(points: np.ndarray) -> dict[str, list[tuple[float, float]]]:
     """Project points [n, width] to the plane, [n, 2], by PCA and by t-SNE started from PCA with a
-    fixed seed. On one thread the picture is the same whatever the number of cores, although t-SNE
-    amplifies the rounding of sums.
+    fixed seed. One thread keeps the picture the same whatever the number of cores, since t-SNE
+    amplifies differences in the rounding of sums.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -240,7 +240,7 @@ def gather_excerpts(
 
 
 def _spell(tokens: Sequence[int], decode: Decode) -> Iterator[str]:
-    """Yield the text of each token; a character of several tokens is that of the last one."""
+    """Yield the text of each token; a character made of several tokens goes to the last one."""
     waiting: list[int] = []
     for token in tokens:
         waiting.append(token)

@@ -39,7 +39,7 @@ def values(
     names: Mapping[Any, str] | Callable[[Results], Mapping[Any, str]],
     heading: str = "",
 ) -> Axis:
-    """Return an axis of a column's values and their names, not shown without a heading."""
+    """Return an axis of a column's values with their names, which need a heading to be shown."""
 
     def entries(results: Results, _: Place) -> Iterator[Line]:
         for value, text in (names(results) if callable(names) else names).items():
@@ -134,7 +134,7 @@ def side(place: Place, **change: Any) -> intervals.Side:
 
 
 def is_scored(results: Results, place: Place) -> bool:
-    """Is there a number for the place, and for what is subtracted? It tells which rows to keep."""
+    """Is there a number for the place, and for what is subtracted? It decides which rows stay."""
     both = place, {**place, **place.get("against", {})}
     return all(results.has(*side(one)) for one in both)
 

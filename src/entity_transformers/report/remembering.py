@@ -36,7 +36,7 @@ KINDS = {
     "first mentions": ("first",),
     "later mentions": ("near", "far"),
 }
-"""Parts of a text that do not depend on the window; near and far do, so they are merged."""
+"""Kinds of tokens that do not depend on the window, unlike near and far, which are merged."""
 CACHE, NOTHING, GOLD = "kept_cache", "nothing", "half entities (gold"
 PLACES = {
     "text_memory": "As text",
@@ -195,8 +195,8 @@ def make_losses(step: str) -> Pivot:
 
 class Contrast(NamedTuple):
     """A hypothesis of the plan: ``ours`` is better than ``theirs``. It is supported if the
-    difference is at most ``most`` and its interval below 0; if ``most`` is None, the difference has
-    to be better or equivalent. It is decided in one ``step`` and only reported in others.
+    difference is at most ``most`` and its interval below 0, or, with ``most`` None, if ``ours`` is
+    better or equivalent. It is decided in one ``step`` and only reported in others.
     """
 
     name: str

@@ -129,7 +129,7 @@ class Results:
         return kind if model.kind.name == kind else ""
 
     def _cells(self, model: Model, key: Key) -> dict[int, Cell]:
-        """Return cells by seed: the study's seeds in their order, then others, as of fine-tuning."""
+        """Return cells by seed: the study's seeds in their order, then others (fine-tuning)."""
         cells, name = self.frame.runs(key), str(getattr(model, "name", model))
         own = sorted(seed for run, seed in cells if run == name and seed is not None)
         own.sort(key=lambda seed: [*self.seeds, seed].index(seed))
@@ -149,7 +149,7 @@ class Results:
         return summarise(map(transform, self.by_seed(model, key).values()))
 
     def count(self, model: Model, key: Key) -> float | None:
-        """Return how much the number is a mean of, averaged over seeds; None if not measured."""
+        """Return a number's count (what it is a mean of), averaged over seeds; None if missing."""
         return summarise(cell.count for cell in self._cells(model, key).values()).value
 
     def value(self, key: Key) -> float | None:

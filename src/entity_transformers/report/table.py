@@ -19,7 +19,7 @@ class Number:
 
     std        standard deviation over seeds, None for one seed
     low, high  confidence interval of a difference
-    digits     decimals shown; thousands are separated
+    digits     decimals shown; commas separate thousands
     percent    a fraction that is shown in percent
     signed     a difference: shown with its sign
     units      how many documents (passages, books ...) its interval is over
@@ -38,7 +38,7 @@ class Number:
         if self.value is None:
             return MISSING
         text, unit = self._write(self.value), "%" if self.percent else ""
-        if self.std is not None and (self.std or self.digits):  # counts that all agree need none
+        if self.std is not None and (self.std or self.digits):  # equal counts need no deviation
             text += f" ± {self._write(self.std, plain=True)}"
         bounds = ", ".join(map(self._write, self.interval or ()))
         return text + unit + (f" [{bounds}]" if bounds else "")

@@ -68,9 +68,9 @@ def pair_up(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, str] | None:
-    """Return the columns that name a comparison of two trials: two models in one variant, or one
-    with entities and the other full; two variants of one model, full and any other, or one and
-    those named after it, as few and few-no-auxiliary. None: the two are not compared.
+    """Return the columns that name a comparison of two trials: of two models, in one variant or
+    with entities against full; of one model, full against any other variant, or a variant against
+    those named after it, such as few against few-no-auxiliary. None: they are not compared.
     """
     if model != against:
         if variant == other:
