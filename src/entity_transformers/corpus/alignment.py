@@ -1,9 +1,9 @@
 """Chains -> byte-pair tokens (section 4.2, table 1): each token carries the entity of its word.
 
-For a model that is trained here words are encoded one by one, with a leading space where running
-text has one, so that no token straddles two words. A pretrained model gets the tokens of the
-running text, as in its own training (on OntoGUM 3 % fewer bits per byte), aligned by their offsets.
-A document starts with ``<|endoftext|>``, from which its first token is predicted.
+For a model trained here, words are encoded one by one, with a leading space where running text has
+one, so that no token straddles two words. A pretrained model gets the tokens of the running text,
+as in its own training (on OntoGUM 3 % fewer bits per byte), aligned by their offsets. A document
+starts with ``<|endoftext|>``, from which its first token is predicted.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from entity_transformers.corpus.mentions import Nesting, flatten
 
 END = "<|endoftext|>"
 BORDERS = (END, "<|begin_of_text|>", "<s>", "<bos>", "[CLS]")
-"""The token before a document: that of GPT-2 and of the encoders learnt here, and other models'."""
+"""The token before a document: in GPT-2 and the encoders learnt here, then in other models."""
 
 
 class WordEncoder:
-    """Encodes words, each once: what stands beside a word does not change its tokens."""
+    """Encodes each distinct word once, since a word's neighbours do not change its tokens."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self._bytes = tokenizer, token_bytes(tokenizer)
         self._known: dict[str, tuple[int, ...]] = {}
 
     def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Tokens of words after ``<|endoftext|>``, the index of each one's word, -1 for it, and the
-        bytes of each.
+        """Return ``<|endoftext|>`` and the words' tokens, the index of each token's word (-1 for
+        ``<|endoftext|>``), and each token's bytes.
         """
         self._learn(sorted(set(words).difference(self._known)))
         found = [self._known[word] for word in words]
@@ -59,9 +59,9 @@ class WordEncoder:
 def encode_text(
     tokenizer: Tokenizer, words: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The running text of a document as of `WordEncoder.encode`, with any tokenizer that gives
-    offsets. A token that straddles words ("-known" of *well - known*) belongs to the one it has
-    most characters of, so that a short word may have no token of its own. ValueError where the
+    """Encode the running text of a document like `WordEncoder.encode`, with any tokenizer that
+    gives offsets. A token that straddles words ("-known" of *well - known*) belongs to the one that
+    has most of its characters, so a short word may have no token of its own. ValueError if the
     offsets cannot be those of the text.
     """
     text = "".join(words)
@@ -89,8 +89,8 @@ def encode_text(
 
 
 def find_end(tokenizer: Tokenizer) -> int:
-    """The token that stands before a document: ``<|endoftext|>``, or what the tokenizer has in its
-    place; ValueError where it has none.
+    """Return the token that stands before a document: ``<|endoftext|>``, or the tokenizer's
+    equivalent; ValueError if it has none.
     """
     for border in BORDERS:
         if (found := tokenizer.token_to_id(border)) is not None:
@@ -103,7 +103,7 @@ def find_end(tokenizer: Tokenizer) -> int:
 
 @contextlib.contextmanager
 def spelled_out(tokenizer: Tokenizer) -> Iterator[None]:
-    """Inside, a word that spells ``<|endoftext|>`` is text, not the border of a document."""
+    """Within this context a word that spells ``<|endoftext|>`` is text, not a document's border."""
     before, tokenizer.encode_special_tokens = tokenizer.encode_special_tokens, True
     try:
         with panics_told("text"):
@@ -128,10 +128,8 @@ def _byte_level(model: models.BPE) -> Tokenizer:
 
 
 def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
-    """GPT-2's own byte-pair encoder from its vocabulary and merges; FileNotFoundError names what
-    the folder lacks.
-
-    Files that can't be read as such raise ValueError.
+    """Load GPT-2's own byte-pair encoder from its vocabulary and merges. FileNotFoundError names
+    what the folder lacks; files that can't be read as such raise ValueError.
     """
     found = []
     for names in (("encoder.json", "vocab.json"), ("vocab.bpe", "merges.txt")):
@@ -151,7 +149,7 @@ def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
 
 
 def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str) -> Tokenizer:
-    """A byte-level BPE of at most ``vocabulary`` tokens, learnt from spaced words."""
+    """Learn a byte-level BPE of at most ``vocabulary`` tokens from spaced words."""
     tokenizer = _byte_level(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
@@ -166,12 +164,12 @@ def learn_tokenizer(documents: Iterable[Document], vocabulary: int, spacing: str
 
 
 def spaced_words(document: Document, spacing: str) -> list[str]:
-    """The document's words as they are encoded, each with a leading space where one precedes it;
-    joined they are the text.
+    """Return the document's words as they are encoded, each with a leading space where one precedes
+    it; joined, they are the text.
 
-    ``natural``: spaces as in the source where it tells (``space_after``), else by the Penn
-    Treebank's conventions, whose double backquotes and apostrophes become ``"``. ``every_word``: a
-    space before each word but the first.
+    ``natural``: spaces as in the source if it tells (``space_after``), else by the Penn Treebank's
+    conventions, whose double backquotes and apostrophes become ``"``. ``every_word``: a space
+    before each word but the first.
     """
     if spacing == "every_word":
         return [word if i == 0 else " " + word for i, word in enumerate(document.words)]
@@ -201,15 +199,15 @@ class AlignedCorpus:
 
     tokens    int32 [N]    token ids; every document starts with ``<|endoftext|>``
     gold      int32 [N]    entity of the token's word by the corpus' chains, numbered 1.. by first
-              appearance in the document; 0: none. What is judged is judged by it
+              appearance in the document; 0: none. All evaluation is against these labels
     mentions  int32 [N]    index of the token's mention among the document's kept mentions; -1: none
     words     int32 [N]    index of the token's word in the document; -1 for ``<|endoftext|>``
     tags      uint16 [N]   index of the word's Penn Treebank tag in ``tag_names`` ("" where unknown)
     bytes     uint16 [N]   UTF-8 bytes of the token; 0 for ``<|endoftext|>``
     offsets   int64 [D+1]  document d is ``[offsets[d], offsets[d + 1])``
-    layers    by name, further labels as of ``gold``, found by a resolver
-    given     int32 [N]    the labels that a model is given, chosen by `labels.give`; None: none
-    layer     the name of those
+    layers    by name, further labels like ``gold``, found by resolvers
+    given     int32 [N]    the labels given to a model, chosen by `labels.give`; None: no labels
+    layer     the name of the layer given
     """
 
     split: str
@@ -230,7 +228,7 @@ class AlignedCorpus:
         return len(self.names)
 
     def document(self, index: int) -> slice:
-        """Where document ``index`` lies in the arrays."""
+        """Return where document ``index`` lies in the arrays."""
         return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
     @property
@@ -239,18 +237,18 @@ class AlignedCorpus:
         return [self.document(index) for index in range(len(self))]
 
     def highest(self, values: np.ndarray) -> np.ndarray:
-        """The highest of ``values`` [N] in each document, 0 at least: int64 [D]. Of labels this is
-        the number of entities.
+        """Return the highest of ``values`` [N] in each document, at least 0: int64 [D]. For labels
+        this is the number of entities.
         """
         return np.array([values[part].max(initial=0) for part in self.slices], np.int64)
 
     def head(self, documents: int | None) -> AlignedCorpus:
-        """The first ``documents`` documents (all of them for None), as `part` gives them."""
+        """Return the first ``documents`` documents (all of them for None), as `part` does."""
         return self.part(slice(documents))
 
     def part(self, documents: slice) -> AlignedCorpus:
-        """Consecutive documents, views of the same arrays; their entities and mentions keep their
-        numbers, their offsets begin at 0.
+        """Return consecutive documents as views of the same arrays; their entities and mentions
+        keep their numbers, their offsets begin at 0.
         """
         first, last, _ = documents.indices(len(self))
         offsets = self.offsets[first : max(first, last) + 1]
@@ -258,14 +256,14 @@ class AlignedCorpus:
         return self.take(self.names[documents], offsets - offsets[0], inside)
 
     def pick(self, documents: Sequence[int], tokens: int | None = None) -> AlignedCorpus:
-        """Copies of these documents, or of the first ``tokens`` tokens of each."""
+        """Copy these documents, or the first ``tokens`` tokens of each."""
         spans = [np.arange(*self.document(d).indices(len(self.tokens)))[:tokens] for d in documents]
         kept = np.concatenate([np.zeros(0, np.int64), *spans])
         names = tuple(self.names[d] for d in documents)
         return self.take(names, np.cumsum([0, *map(len, spans)]), kept)
 
     def take(self, names: tuple[str, ...], offsets: np.ndarray, which: Any) -> AlignedCorpus:
-        """The tokens ``which`` (a slice or their places) as documents of these names."""
+        """Return the tokens ``which`` (a slice or their places) as documents of these names."""
         return replace(
             self,
             names=names,
@@ -276,8 +274,8 @@ class AlignedCorpus:
         )
 
     def parts(self, tokens: int) -> Iterator[slice]:
-        """Slices of consecutive documents (`part`) of at most ``tokens`` tokens together, or of one
-        that is longer; an empty one of a split without any.
+        """Yield slices of consecutive documents, for `part`, of at most ``tokens`` tokens together,
+        or of one longer document; an empty slice if the split has no documents.
         """
         first = 0
         while first < len(self):
@@ -289,7 +287,7 @@ class AlignedCorpus:
             yield slice(0, 0)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and metadata for `artifacts.write_arrays`; `load` is the way back."""
+        """Return arrays and metadata for `artifacts.write_arrays`; `load` is the way back."""
         arrays = {name: getattr(self, name) for name in TOKEN_ARRAYS} | {"documents": self.offsets}
         arrays |= self.layers
         return arrays, {"split": self.split, "names": self.names, "tags": self.tag_names}
@@ -328,7 +326,7 @@ def align_split(
     spacing: str,
     running_text: bool = False,
 ) -> AlignedCorpus:
-    """The documents of one split as tokens, with their chains, mentions and tags. With
+    """Encode the documents of one split as tokens, with their chains, mentions and tags. With
     ``running_text`` a document is encoded as a whole (`encode_text`), else word by word.
     """
     encode = partial(encode_text, tokenizer) if running_text else WordEncoder(tokenizer).encode
@@ -364,7 +362,7 @@ def align_split(
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
-    """Entity (1.. by first appearance; 0) and kept mention (-1: none) per word, int32 [words]."""
+    """Return entity (from 1 by first appearance; 0: none) and kept mention (-1) per word, int32."""
     size, numbers = len(document.words), dict[int, int]()
     entity, mention = np.zeros(size, np.int32), np.full(size, -1, np.int32)
     for i, kept in enumerate(flatten(document.mentions, size, policy)[0]):
@@ -374,7 +372,7 @@ def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.nda
 
 
 def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
-    """UTF-8 bytes of every token: each character of its byte-level name is one byte."""
+    """Count the UTF-8 bytes of every token: a character of its byte-level name is one byte."""
     vocabulary = tokenizer.get_vocab()
     lengths = np.zeros(max(vocabulary.values()) + 1, np.uint16)
     for token, index in vocabulary.items():
@@ -383,7 +381,7 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def summarise(corpus: AlignedCorpus) -> dict[str, int]:
-    """Counts of an aligned split; ``<|endoftext|>`` is not among the tokens."""
+    """Return the counts of an aligned split, with ``<|endoftext|>`` left out of the tokens."""
     return {
         "documents": len(corpus),
         "words": int(corpus.highest(corpus.words + 1).sum()),

@@ -1,9 +1,9 @@
 """A book as plain text: its chapters, and the paragraphs and lines of each.
 
-Kept are the headings, the text, THE END and the author's notes. Left out are Project Gutenberg's
-header and licence, captions of illustrations, the transcriber's notes, and all white space but one
-space between words. Whatever is not certainly one of these is kept. Chapters begin at headings,
-which are told by their form, their order and what lies between them.
+Headings, the text, THE END and the author's notes are kept. Project Gutenberg's header and licence,
+captions of illustrations, the transcriber's notes, and all white space but one space between words
+are left out. Whatever is not certainly one of these is kept. Chapters begin at headings, which are
+told by their form, their order and what lies between them.
 """
 
 import re
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 Level = Literal["division", "chapter", "titled", "number", "special", "capitals"]
 Chapter = tuple[str, ...]
-"""Its lines (a paragraph, or a line of verse) without a break inside."""
+"""The lines of a chapter, each a paragraph or a line of verse, without a break inside."""
 
 _NEWLINE = re.compile("\r*\n|[\r\x85\u2028]")  # lines that end in CR CR LF are not double-spaced
 _MARK = re.compile(
@@ -36,12 +36,11 @@ _END_MATTER = re.compile(
     re.IGNORECASE,
 )
 _LATE = 0.9
-"""What follows a book stands in the last tenth of its words."""
+"""Matter that follows a book stands in the last tenth of the file's words."""
 _LICENCE = 50
-"""Words per mention of its name in Project Gutenberg's header and licence, which have one in 35."""
+"""Words assumed for each "Gutenberg" in its header and licence, which repeat it every 35 words."""
 _WRAPPED, _UNWRAPPED = 50, 120
-"""Characters from which on a line may have been wrapped, and from which on nobody has wrapped it.
-"""
+"""Shortest line that may have been wrapped, and longest that anybody wraps, in characters."""
 
 _SMALL = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
@@ -71,32 +70,32 @@ _ORNAMENTS = " \t_*#=[]()—–-"
 _LINES, _CHARACTERS = 4, 300
 """A heading with its title is a block of at most so many lines and characters."""
 _FEWEST_WORDS = 150
-"""Between bare numbers that count as chapters, in the median; stanzas and lists have fewer."""
+"""Median words needed between numbers that count as chapters; stanzas and lists have fewer."""
 _FEWEST_OF_TITLE = 400
-"""The same between titles in capitals without a number."""
+"""The same between titles in capitals that have no number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines between blank lines, and how many blank lines are before them."""
+    """The lines between blank lines, and how many blank lines come before them."""
 
     lines: tuple[str, ...]
     gap: int
 
     @property
     def text(self) -> str:
-        """The lines as one."""
+        """The lines joined into one."""
         return " ".join(self.lines)
 
     @property
     def words(self) -> int:
-        """How many, by white space."""
+        """The number of words, split at white space."""
         return sum(len(line.split()) for line in self.lines)
 
 
 class Heading(NamedTuple):
-    """A block that may begin a chapter: its index, what it is, its number where it has one, and how
-    that is written (digits, roman or words).
+    """A block that may begin a chapter: its index, its level, its number if it has one, and how the
+    number is written (digits, roman or words).
     """
 
     block: int
@@ -106,23 +105,23 @@ class Heading(NamedTuple):
 
 
 def read_book(text: str) -> list[Chapter]:
-    """The chapters of a file's whole text, whatever its newlines; of each book in it, one after the
-    other, where Project Gutenberg's marks say that there are several.
+    """Return the chapters of a file's whole text, whatever its newlines; of each book in turn if
+    Project Gutenberg's marks say that there are several.
     """
     lines = _NEWLINE.split(text.removeprefix("\ufeff").replace("\u2029", "\n\n"))
     return [chapter for part in cut_books(lines) for chapter in _read_part(part)]
 
 
 def count_lost(text: str, chapters: Iterable[Chapter]) -> int:
-    """Words of a file's text that are in no chapter, but for Project Gutenberg's own."""
+    """Count the words of a file's text that are in no chapter, except Project Gutenberg's own."""
     kept = sum(len(line.split()) for chapter in chapters for line in chapter)
     licence = _LICENCE * text.lower().count("gutenberg")
     return max(0, len(text.split()) - kept - licence)
 
 
 def cut_books(lines: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The lines of each book: those up to a mark of Project Gutenberg or the file's end, but what
-    is before the first START, and what follows an END, up to the next START.
+    """Yield the lines of each book, up to a mark of Project Gutenberg or the file's end, without
+    those before a START that is the first mark, or from an END to the next START.
     """
     marks = [(i, "start" if found["start"] else "end")
              for i, line in enumerate(lines) if (found := _MARK.match(line))]  # fmt: skip
@@ -135,7 +134,7 @@ def cut_books(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 def _read_part(lines: Sequence[str]) -> Iterator[Chapter]:
     blocks = split_blocks(lines)
     body = [block for block in blocks[: _find_end(blocks)] if not _is_caption(block)]
-    # where most lines are indented, an indent tells nothing
+    # if most lines are indented, an indent says nothing
     indents = Counter(line[0] in " \t" for block in body for line in block.lines)
     indented = indents[True] > indents[False]
     for start, end in split_sections(body, find_headings(body)):
@@ -143,8 +142,8 @@ def _read_part(lines: Sequence[str]) -> Iterator[Chapter]:
 
 
 def split_blocks(lines: Sequence[str]) -> list[Block]:
-    """The blocks of a text, in order; where most of it is in lines that nobody has wrapped, each
-    line is one.
+    """Return the blocks of a text, in order; if most of the text is in lines too long to have been
+    wrapped, each line is a block.
     """
     long = sum(len(line) for line in lines if len(line) > _UNWRAPPED)
     unwrapped = 2 * long > sum(map(len, lines))
@@ -162,7 +161,7 @@ def split_blocks(lines: Sequence[str]) -> list[Block]:
 
 
 def _find_end(blocks: Sequence[Block]) -> int:
-    """Where the text ends: before the transcriber's notes, and before ornaments below THE END."""
+    """Find where the text ends: before transcriber's notes, and before ornaments below THE END."""
     before = list(accumulate((block.words for block in blocks), initial=0))
     late = range(bisect_left(before, _LATE * before[-1]), len(blocks))
     end = next((i for i in late if _END_MATTER.match(blocks[i].lines[0])), len(blocks))
@@ -171,19 +170,19 @@ def _find_end(blocks: Sequence[Block]) -> int:
 
 
 def _is_end(block: Block) -> bool:
-    """THE END or FINIS, alone in its block."""
+    """Whether a block is nothing but THE END or FINIS."""
     text = block.text.strip(_ORNAMENTS + ".!")
     return text.lower() in ("the end", "finis", "end")
 
 
 def _is_caption(block: Block) -> bool:
-    """Nothing but captions of illustrations and the transcriber's remarks on them, in brackets."""
+    """Whether a block is only bracketed captions of illustrations and the transcriber's remarks."""
     return _CAPTION.fullmatch(" ".join(block.text.split())) is not None
 
 
 def _join(block: Block, indented: bool) -> Iterator[str]:
-    """The lines of a block: one, where it is prose, or as they stand, where it is verse or the head
-    of a letter; white space is one space.
+    """Yield a block as one line if it is prose, or line by line if it is verse or the head of a
+    letter, with white space reduced to one space.
     """
     lines = [" ".join(line.split()) for line in block.lines]
     if len(lines) > 1 and _is_set_by_line(block, indented):
@@ -191,14 +190,14 @@ def _join(block: Block, indented: bool) -> Iterator[str]:
         return
     joined = lines[0]
     for line in lines[1:]:
-        # a word that is broken at a hyphen of its own, and dashes that stand closed
+        # no space after a word's own hyphen, or after a dash set without spaces
         closed = re.search(r"(\w-|\S--|\S—)$", joined) and line[0].isalnum()
         joined += line if closed else f" {line}"
     yield joined
 
 
 def _is_set_by_line(block: Block, indented: bool) -> bool:
-    """All lines are short, or all are indented and some short ones are among them."""
+    """Whether all lines are short, or all are indented and some before the last are short."""
     lengths = [len(line.strip()) for line in block.lines]
     if max(lengths) < _WRAPPED:
         return True
@@ -207,8 +206,8 @@ def _is_set_by_line(block: Block, indented: bool) -> bool:
 
 
 def numeral(text: str) -> int | None:
-    """The number that a text spells in digits, as a roman numeral (in one case) or in English
-    words (one, forty-seven, first); None where it is none.
+    """Return the number that a text spells in digits, as a roman numeral (in one case) or in
+    English words (one, forty-seven, first); None if it spells none.
     """
     if text.isascii() and text.isdigit() and len(text) <= 3:
         return int(text)
@@ -225,7 +224,7 @@ def numeral(text: str) -> int | None:
 
 
 def find_heading(block: Block, index: int) -> Heading | None:
-    """What a block's form says, without its neighbours."""
+    """Return the heading that a block is by its form, regardless of its neighbours, or None."""
     line = " ".join(block.lines[0].split()).strip(_ORNAMENTS)
     short = len(block.lines) <= _LINES and sum(map(len, block.lines)) <= _CHARACTERS
     if _SPECIAL.fullmatch(line) and short:
@@ -261,7 +260,7 @@ def _with_keyword(match: re.Match[str], index: int, short: bool) -> Heading | No
 
 
 def is_title(text: str) -> bool:
-    """Whether a text has a title's capitals, and ends as no sentence does."""
+    """Whether a text is in capitals, or has a title's capitals and does not end in , or ;."""
     if text.isupper():
         return True
     long = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) >= 4]
@@ -272,12 +271,12 @@ def is_title(text: str) -> bool:
 
 
 def find_headings(blocks: Sequence[Block]) -> list[Heading]:
-    """The blocks that begin a chapter or a division of a book, in order.
+    """Return the blocks that begin a chapter or a division of a book, in order.
 
-    Words such as CHAPTER and BOOK are trusted; bare numbers and numbered titles must count up from
-    one and have a chapter's worth of words between them, and bare numbers are chapters only where
-    nothing else is. Titles in capitals after three blank lines are, where there is no heading of
-    any other kind.
+    Words such as CHAPTER and BOOK are trusted. Bare numbers and numbered titles must count up from
+    one and have a chapter's worth of words between them, and bare numbers are chapters only if
+    fewer than two other chapters are found. Titles in capitals after three blank lines are chapters
+    if fewer than two headings of those kinds are found.
     """
     found = [
         heading for i, block in enumerate(blocks) if (heading := find_heading(block, i)) is not None
@@ -301,8 +300,8 @@ def find_headings(blocks: Sequence[Block]) -> list[Heading]:
 
 
 def _count_up(headings: Sequence[Heading], *, restarts: bool) -> list[Heading]:
-    """Those of numbers that go on from the one before; a misprint or a lost one is forgiven. One
-    begins anew only where two follows.
+    """Keep the headings whose numbers go on from the one before, forgiving a misprint or a lost
+    one. The count begins anew only at a one that two follows.
     """
     kept: list[Heading] = []
     last = 0
@@ -318,7 +317,7 @@ def _count_up(headings: Sequence[Heading], *, restarts: bool) -> list[Heading]:
 def _worthy(
     headings: list[Heading], others: Sequence[Heading], blocks: Sequence[Block]
 ) -> list[Heading]:
-    """All of them where the text between them is a chapter's, else none."""
+    """Return all the headings if the text between them has a chapter's length, else none."""
     mine = {heading.block for heading in headings}
     sizes = _sizes([h.block for h in (*headings, *others)], blocks)
     own = [size for start, size in sizes.items() if start in mine]
@@ -327,7 +326,7 @@ def _worthy(
 
 
 def _sizes(starts: Iterable[int], blocks: Sequence[Block]) -> dict[int, int]:
-    """Words from each start to the next one."""
+    """Count the words from each start to the next one."""
     order = sorted({*starts, len(blocks)})
     return {
         start: sum(block.words for block in blocks[start:end]) for start, end in pairwise(order)
@@ -355,8 +354,8 @@ def _capitals(blocks: Sequence[Block]) -> list[Heading]:
 def split_sections(
     blocks: Sequence[Block], headings: Sequence[Heading]
 ) -> Iterator[tuple[int, int]]:
-    """The chapters in order, as blocks ``[start, end)``; they cover every block. A heading with
-    next to nothing below it (a title, a motto) begins with the chapter after it.
+    """Yield the chapters in order, as blocks ``[start, end)`` that together cover every block. A
+    heading with next to nothing below it (a title, a motto) begins with the chapter after it.
     """
     if not blocks:
         return

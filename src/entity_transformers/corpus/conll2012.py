@@ -1,8 +1,8 @@
 """CoNLL-2012 / OntoNotes 5.0 rows, and the corpora that are written in them (WinoBias, LitBank).
 
-Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, the last one
-coreference. There are at least 12 and as many more as a sentence has predicates; or 3 to 5, the
-last of which are the word and its coreference, as resolvers and scorers write them.
+Columns: 1 document, 2 part, 3 word number, 4 word, 5 part of speech, 11 named entity, and the last
+one coreference. A row has at least 12 columns, and one more per predicate of its sentence; or it
+has 3 to 5, the last two being the word and its coreference, as resolvers and scorers write them.
 """
 
 import re
@@ -29,9 +29,9 @@ ONTONOTES_TYPES = [
     "QUANTITY", "ORDINAL", "CARDINAL",
     "EVENT", "WORK_OF_ART", "LAW", "LANGUAGE",
 ]  # fmt: skip
-"""The 18 named-entity types of OntoNotes 5.0, in the order that the hub numbers them."""
+"""The 18 named-entity types of OntoNotes 5.0, in the order in which the hub numbers them."""
 UNKNOWN = frozenset(("-", "_"))
-"""What stands in a column that is not annotated."""
+"""The values of a column that is not annotated."""
 _BRACKET = re.compile(r"(\()?([0-9]{1,18})(\))?")
 _TYPE = re.compile(r"((?:\([^()*\s]+)*)(\*\)*|\)+)")
 _SKELETON = "[WORD]"
@@ -41,19 +41,19 @@ _ORIGINALS = {
 }  # fmt: skip
 
 Bracket = tuple[bool, int, bool]
-"""Opens here, chain, closes here."""
+"""Whether the bracket opens at this word, its chain, and whether it closes here."""
 FEWEST_COLUMNS, NARROW = 12, (3, 4, 5)
 Cells = TypeVar("Cells")
 Value = TypeVar("Value")
 _HEADER = re.compile(
     r"#begin document (?:\((.+)\)|([^\s();]+))\s*(?:;\s*(?:part\s+([0-9]{1,9}))?)?\s*"
 )
-"""Also SemEval-2010's, whose name has no parentheses."""
+"""Matches the header of SemEval-2010 as well, whose document name has no parentheses."""
 
 
 @dataclass
 class Block:
-    """The lines of one document in a file; ``first`` is the number of the header's line."""
+    """The lines of one document in a file; ``first`` is the line number of its header."""
 
     source: str
     first: int
@@ -62,12 +62,12 @@ class Block:
     ended: bool = False
 
     def fault(self, word: int, message: str, column: int | str) -> CorpusError:
-        """The error at a word's row."""
+        """Return the error for the row of a word."""
         numbers = [n for n, line in enumerate(self.lines, self.first + 1) if line.strip(" \n")]
         return CorpusError(f"{self.source}, line {numbers[word]}, column {column}: {message}")
 
     def at(self, column: int | str, function: Callable[[Cells], Value], cells: Cells) -> Value:
-        """``function`` of a column's cells, whose WordError is reported with line and column."""
+        """Apply ``function`` to a column's cells; report its WordErrors with line and column."""
         try:
             return function(cells)
         except WordError as error:
@@ -77,9 +77,9 @@ class Block:
 def read_rows(
     lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
 ) -> Iterator[Document]:
-    """Documents of one CoNLL-2012 file given as lines; ``source`` names it in errors.
+    """Yield the documents of one CoNLL-2012 file given as lines; ``source`` names it in errors.
 
-    A bad document raises CorpusError or, where the ledger says skip, is written down and left out.
+    A bad document raises CorpusError or, if the ledger's policy is skip, is recorded and left out.
     """
     ledger = ledger or Ledger()
     return ledger.accept(_read_documents(lines, source, split, ledger), source)
@@ -105,7 +105,7 @@ def _read_documents(
 
 
 def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
-    """The documents of a file, unread. A line outside any is bad, and a file without one."""
+    """Yield a file's documents, unparsed. Text outside them is an error, and so is no document."""
     block: Block | None = None
     found = strayed = False
     for number, line in enumerate(lines, 1):
@@ -133,7 +133,7 @@ def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Itera
 
 
 def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Document:
-    """The document of a block; CorpusError names line, column and value of a fault."""
+    """Parse the document of a block; CorpusError names the line, column and value of a fault."""
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:
         last = block.first + len(block.lines)
@@ -154,7 +154,7 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
     cells = [(word, row[10]) for word, row in enumerate(rows) if row[10] != "*"]
     entities: tuple[NamedEntity, ...] | None = None
     annotated = len(cells) < len(rows) or not UNKNOWN.issuperset(cell for _, cell in cells)
-    if genre != "pt" and annotated:  # OntoNotes' translated texts have no named entities
+    if genre != "pt" and annotated:  # OntoNotes' translations have no named entities
         entities = flatten_entities(block.at(11, match_types, cells), ledger)
     return Document(
         name=name,
@@ -170,8 +170,8 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
 
 
 def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
-    """The fields of every word, and each sentence's first word. Enough columns, as many in each row
-    of a sentence, one document, one part, numbered words: else CorpusError.
+    """Return the fields of every word, and each sentence's first word. CorpusError unless rows have
+    enough columns, equally many in a sentence, one document and part, and a word number.
     """
     rows: list[list[str]] = []
     starts: list[int] = []
@@ -181,7 +181,7 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
         if not text:
             fresh = True
             continue
-        # tabs keep empty fields
+        # tabs preserve empty fields
         row = line.rstrip("\n").split("\t") if "\t" in line else [*filter(None, text.split(" "))]
         if fresh:
             starts.append(len(rows))
@@ -208,14 +208,14 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
 
 
 def _widen(row: list[str], word: int) -> list[str]:
-    """A narrow row with all columns; one of fewer than 5 has no place of its word."""
+    """Expand a narrow row to all columns; one of fewer than 5 lacks the number of its word."""
     place = row[:3] if len(row) == max(NARROW) else ["", "", str(word)]
     return [*place, row[-2], *["-"] * (FEWEST_COLUMNS - 5), row[-1]]
 
 
 @lru_cache(1 << 16)
 def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
-    """The brackets of one word in the order they are written. ValueError for anything else."""
+    """Parse the brackets of one word in the order written; anything else raises ValueError."""
     found = [match for piece in cell.split("|") if (match := _BRACKET.fullmatch(piece))]
     if len(found) <= cell.count("|") or not all(match[1] or match[3] for match in found):
         raise ValueError(
@@ -225,10 +225,10 @@ def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
 
 
 def match_chains(cells: Iterable[tuple[int, str]]) -> list[Mention]:
-    """Mentions of the (word, cell) pairs, in reading order.
+    """Return the mentions of the (word, cell) pairs, in reading order.
 
-    One stack per chain, so chains may cross and a chain may nest in itself (the inner span closes
-    first). A cell that is no bracket expression raises WordError, and so does the first bracket
+    Each chain has its own stack, so chains may cross and a chain may nest in itself (the inner span
+    closes first). WordError for a cell that is no bracket expression, and for the first bracket
     without a partner.
     """
     stacks: dict[int, list[int]] = defaultdict(list)
@@ -256,8 +256,8 @@ def match_chains(cells: Iterable[tuple[int, str]]) -> list[Mention]:
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
-    """Typed spans of the (word, cell) pairs, of which one may lie in another, in falling order of
-    their ends, the outer one first; another shape raises WordError.
+    """Return the typed spans, which may nest, of the (word, cell) pairs, the one that ends last
+    first and an outer span before an inner one. Anything else raises WordError.
     """
     entities: list[NamedEntity] = []
     opened: list[tuple[int, str]] = []
@@ -283,9 +283,8 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
 
 
 def restore_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Words as in running text: brackets and ``/.``, ``/?`` for what they stand for.
-
-    WordError for one with white space inside and for a skeleton's ``[WORD]``.
+    """Return the words as in running text, with the escapes of brackets, ``&``, ``.`` and ``?``
+    undone. WordError for a word with white space inside and for a skeleton's ``[WORD]``.
     """
     if _SKELETON in words:
         raise WordError(
@@ -298,9 +297,8 @@ def restore_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
-    """Tags as written, ``XX`` (OntoNotes' own sign) where one is missing, None where all are.
-
-    WordError for one with white space inside.
+    """Return the tags as written, with ``XX`` (OntoNotes' own sign) for missing ones; None if all
+    are missing. WordError for a tag with white space inside.
     """
     if UNKNOWN.issuperset(tags):
         return None

@@ -1,5 +1,5 @@
-"""What every reader returns and every later step reads: words, tags, chains and named entities of
-one document.
+"""What every reader returns and every later step uses: the words, tags, chains and named entities
+of one document.
 
 Positions are word indices into the whole document, spans are half-open ``[start, end)``. The unit
 of a CoNLL-2012 corpus is one *part* of a document, so ``(name, part)`` identifies a `Document` and
@@ -20,17 +20,17 @@ Split = Literal["train", "dev", "test", "test2"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 """Every split that a corpus may have; test2 is a second test set from elsewhere (GENTLE in GUM)."""
 LONGEST_WORD = 100_000
-"""Characters of a word: what stands between two spaces, so a paragraph of Chinese is one. More is
-data, in which the time of tokenizers is no longer linear.
+"""Most characters of a word, which is whatever stands between two spaces, such as a paragraph of
+Chinese. Beyond this it is data, on which tokenizers no longer run in linear time.
 """
 
 
 class CorpusError(ValueError):
-    """An unreadable corpus file: the message has place, value, what was expected, what to do."""
+    """An unreadable corpus file: the message has place, value, what was expected and what to do."""
 
 
 class WordError(CorpusError):
-    """A fault at a word of a document, ``word``; the reader adds file, line and column."""
+    """A fault at the word ``word`` of a document; the reader adds file, line and column."""
 
     def __init__(self, word: int, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class Mention:
 
 
 def check_words(words: Sequence[str], where: str) -> None:
-    """WordError for the first word of more than `LONGEST_WORD` characters."""
+    """Raise WordError for the first word of more than `LONGEST_WORD` characters."""
     if max(map(len, words), default=0) > LONGEST_WORD:
         place = next(i for i, word in enumerate(words) if len(word) > LONGEST_WORD)
         raise WordError(
@@ -58,7 +58,7 @@ def check_words(words: Sequence[str], where: str) -> None:
 
 
 def reading_order(mention: Mention) -> tuple[int, int, int]:
-    """By start, the longest first: the key by which a document's mentions are sorted."""
+    """Sort mentions by start, the longest first: the key for the mentions of a document."""
     return (mention.start, -mention.end, mention.chain)
 
 
@@ -79,13 +79,13 @@ class Document:
     """One document (CoNLL-2012: one part of one) of ``n`` words in ``s`` sentences.
 
     words           n surface forms, no white space inside
-    tags            n Penn Treebank tags, or None where the corpus has no gold part of speech
-    space_after     n flags, does a space follow the word in the source text; None where the source
+    tags            n Penn Treebank tags, or None if the corpus has no gold parts of speech
+    space_after     n flags, whether a space follows the word in the source text; None if the source
                     does not tell
     sentence_starts s first-word indices, ascending, the first is 0
     mentions        gold mentions in reading order (by start, then longest first); may nest, may
                     cross
-    named_entities  flat typed spans, or None where the document is not annotated (genre ``pt`` of
+    named_entities  flat typed spans, or None if the document is not annotated (genre ``pt`` of
                     OntoNotes)
     """
 
@@ -116,7 +116,7 @@ class Document:
         return f"{self.name}#{self.part}"
 
     def sentences(self) -> Iterator[range]:
-        """The word indices of each sentence, in order."""
+        """Yield the word indices of each sentence, in order."""
         ends = (*self.sentence_starts[1:], len(self.words))
         return (range(start, end) for start, end in zip(self.sentence_starts, ends, strict=True))
 
@@ -125,7 +125,7 @@ KEYS = tuple(field.name for field in fields(Document))
 
 
 def to_row(document: Document) -> dict[str, Any]:
-    """The JSON object of a document; `from_row` restores it."""
+    """Return the JSON object of a document; `from_row` restores it."""
     row = {key: getattr(document, key) for key in KEYS}
     row["mentions"] = [[m.start, m.end, m.chain] for m in document.mentions]
     if document.space_after is not None:
@@ -136,7 +136,7 @@ def to_row(document: Document) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Document:
-    """The document of `to_row`'s object, unchecked: KeyError, TypeError or ValueError if cut."""
+    """Restore the document of a row, unchecked: KeyError, TypeError or ValueError if it was cut."""
     values = {key: row[key] for key in KEYS}
     values = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
     values["mentions"] = tuple(Mention(*span) for span in row["mentions"])
@@ -148,8 +148,8 @@ def from_row(row: Mapping[str, Any]) -> Document:
 
 
 class Documents(Sequence[Document]):
-    """The documents of a file that step corpus wrote. Each is read when it is asked for and then
-    forgotten but for the last, so that a split may be larger than the memory.
+    """The documents of a file that step corpus wrote. Each is read when it is asked for, and only
+    the last one read is kept, so that a split may be larger than main memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -159,7 +159,7 @@ class Documents(Sequence[Document]):
         self._last: tuple[int, Document] | None = None
 
     def __len__(self) -> int:
-        """Number of documents."""
+        """Return the number of documents."""
         return len(self._ends)
 
     @overload
@@ -169,7 +169,7 @@ class Documents(Sequence[Document]):
     def __getitem__(self, index: slice) -> list[Document]: ...
 
     def __getitem__(self, index: int | slice) -> Document | list[Document]:
-        """One document, or a list of some."""
+        """Return one document, or a list for a slice."""
         if isinstance(index, slice):
             return [self[place] for place in range(len(self))[index]]
         place = range(len(self))[index]
@@ -191,8 +191,8 @@ class Documents(Sequence[Document]):
 
 
 def slice_document(document: Document, start: int, end: int, copy: int = 0) -> Document:
-    """The words ``[start, end)`` and what is annotated inside; a ``copy`` other than 0 gets a name
-    of its own.
+    """Return the words ``[start, end)`` and the annotations inside them; a ``copy`` other than 0
+    gets a name of its own.
     """
     inside = (place - start for place in document.sentence_starts if start < place < end)
     tags, spaces, entities = document.tags, document.space_after, document.named_entities
@@ -209,7 +209,7 @@ def slice_document(document: Document, start: int, end: int, copy: int = 0) -> D
 
 
 def _slice_spans(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...]:
-    """The spans inside, by the words of the slice."""
+    """Return the spans inside the slice, in word indices of the slice."""
     return tuple(
         replace(span, start=span.start - start, end=span.end - start)
         for span in spans
@@ -218,8 +218,8 @@ def _slice_spans(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...
 
 
 def join_parts(documents: Iterable[Document]) -> Iterator[Document]:
-    """Of documents that follow one another, those of a name as one: a book of its chapters.
-    CorpusError for one with chains, which are numbered anew in each part.
+    """Join consecutive documents of the same name, as a book from its chapters. CorpusError if one
+    to be joined has chains, which are numbered anew in each part, tags or named entities.
     """
     for _, group in groupby(documents, key=lambda document: document.name):
         parts = list(group)
@@ -245,6 +245,6 @@ def _join(parts: list[Document]) -> Document:
 
 
 def check_plain(document: Document, fault: str) -> None:
-    """CorpusError with this fault for a document with chains, tags or named entities."""
+    """Raise CorpusError with this fault for a document with chains, tags or named entities."""
     if document.mentions or document.tags or document.named_entities:
         raise CorpusError(f"{document.id}: a document with chains, tags or named entities {fault}")

@@ -28,27 +28,27 @@ VARIABLE = "ENTITY_TRANSFORMERS_DATA"
 RETRIES = 3
 Manifest = dict[str, Any]
 """{"root", "origin", "files": [{"path", "bytes", "sha256"}]}; paths are relative to the root, ``.``
-where it is a file itself.
+if the root is itself the file.
 """
 
 
 def datasets() -> dict[str, Dataset]:
-    """Every data set by its name: those of the formats and tasks, and GPT-2's encoder."""
+    """Return every data set by its name: those of the formats and tasks, and GPT-2's encoder."""
     found = [dataset for reader in registry().values() for dataset in reader.data]
     found += [task.dataset for task in tasks().values()]
     return {dataset.name: dataset for dataset in (*found, GPT2_BPE)}
 
 
 def locate(name: str, path: Path | None, cache: Path, *, revision: str | None = None) -> Manifest:
-    """The manifest of a data set.
+    """Find or download a data set; return its manifest.
 
     ``path``: a file, a folder or an archive of them; None: the data set's folder below
-    ENTITY_TRANSFORMERS_DATA, if it is there, else a download into ``cache``. ``revision``: commit
-    of the hub's copy of CoNLL-2012, None for its newest. Nothing is downloaded if HF_HUB_OFFLINE
-    says so.
+    ENTITY_TRANSFORMERS_DATA if it is there, else a download into ``cache``. ``revision``: commit of
+    the hub's copy of CoNLL-2012, None for its newest. Nothing is downloaded if HF_HUB_OFFLINE says
+    so.
 
-    CorpusError for a path without such files, and for a folder of this machine that has other bytes
-    than a download.
+    CorpusError for a path without such files, and for a folder of this machine whose bytes differ
+    from those of a download.
     """
     if name not in datasets():
         raise CorpusError(f"kind of corpus is {name!r}, expected one of {', '.join(datasets())}")
@@ -95,7 +95,7 @@ def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
 
 
 def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
-    """The folder of an archive's files, unpacked once, and the archive's checksum."""
+    """Unpack an archive once; return the folder of its files, and the archive's checksum."""
     checksum = file_digest(archive)
     folder = cache / "unpacked" / checksum[:16]
     if not folder.exists():
@@ -111,7 +111,7 @@ def _unpack(archive: Path, cache: Path) -> tuple[Path, str]:
 
 
 def _find_here(dataset: Dataset, cache: Path) -> Path | None:
-    """The data set's folder on this machine, unpacked below the cache if it is an archive."""
+    """Find the data set's folder on this machine, unpacked below the cache if it is an archive."""
     named = os.environ.get(VARIABLE)
     if not named or not dataset.folder:
         return None
@@ -133,7 +133,7 @@ def _find_here(dataset: Dataset, cache: Path) -> Path | None:
 
 
 def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
-    """Refuse a folder whose files, unpacked where they end in .gz, are not the pinned ones."""
+    """Refuse a folder whose files, unpacked if they end in .gz, are not the pinned ones."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in dataset.find_files(folder):
         found[path.relative_to(folder).as_posix().removesuffix(".gz")].add(_digest_unpacked(path))
@@ -159,7 +159,7 @@ def _digest_unpacked(path: Path) -> str:
 
 
 def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None:
-    """Bring every file of a source to a folder; whole ones that are there already are kept."""
+    """Download every file of a source to a folder, unless an intact copy is there already."""
     import pooch
     from tqdm import tqdm
 
@@ -192,7 +192,7 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
 
 
 def _manifest(dataset: Dataset, folder: Path, origin: str) -> Manifest:
-    """The manifest of a data set's own folder; a data set of one pinned file is that file."""
+    """Return the manifest of a data set's folder, or of its file if it has one pinned file only."""
     if dataset.source and len(dataset.source.files) == 1:
         file = folder / dataset.source.files[0].path
         return list_files(file, [file], origin)
@@ -200,7 +200,7 @@ def _manifest(dataset: Dataset, folder: Path, origin: str) -> Manifest:
 
 
 def list_files(root: Path, files: list[Path], origin: str) -> Manifest:
-    """The manifest of some files at or below a root, sorted by path."""
+    """Return the manifest of some files at or below a root, sorted by path."""
     rows = [
         {
             "path": file.relative_to(root).as_posix(),
@@ -213,7 +213,7 @@ def list_files(root: Path, files: list[Path], origin: str) -> Manifest:
 
 
 def user_path(name: str | None) -> Path | None:
-    """The file or folder that a value of params.yaml names; None where it names none."""
+    """Return the file or folder that a value of params.yaml names; None for no value."""
     return None if name is None else Path(name)
 
 
@@ -226,27 +226,27 @@ def write_sample(texts: Mapping[str, str], cache: Path, name: str) -> Manifest:
 
 
 def list_passages(section: Any, cache: Path) -> Manifest:
-    """The file of LAMBADA's passages: on disk, downloaded, or the package's own."""
+    """List the file of LAMBADA's passages: on disk, downloaded, or the package's own."""
     if section.text == "sample":
         return write_sample({PASSAGES: "\n".join(read_passages()) + "\n"}, cache, "passages")
     return locate(f"lambada-{section.text}", user_path(section.path), cache)
 
 
 def list_tasks(section: Any, cache: Path) -> dict[str, Manifest]:
-    """The files of each task: on disk, or downloaded."""
+    """List the files of each task, on disk or downloaded."""
     folders = {name: tasks()[name].dataset.folder for name in section.tasks}
     path = user_path(section.path)
     return {name: locate(name, path and path / one, cache) for name, one in folders.items()}
 
 
 def open_evaluated(name: str, files: Manifest, *, bad_documents: Policy) -> Corpus:
-    """A data set that a study is evaluated on, by its name, from the files that were located."""
+    """Open the evaluation set of this name, whose files have been located."""
     formats = {data.name: name for name, reader in registry().items() for data in reader.data}
     return read_corpus(formats[name], Path(files["root"]), bad_documents=bad_documents)
 
 
 def read_evaluated(listed: Mapping[str, Manifest]) -> dict[str, list[Document]]:
-    """The documents of evaluation sets, by name; bad ones can't be evaluated on either."""
+    """Read the documents of evaluation sets, by name; bad ones, unusable there too, are skipped."""
     found = {}
     for name, files in listed.items():
         corpus = open_evaluated(name, files, bad_documents="skip")

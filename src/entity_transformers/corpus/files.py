@@ -1,5 +1,5 @@
-"""Files of a corpus that nobody vouches for: which of a folder, the split that a path names, lines
-that are checked before they are parsed, and archives.
+"""Untrusted corpus files: which files of a folder are read, the split that a path names, lines that
+are checked before they are parsed, and archives.
 """
 
 import gzip
@@ -22,30 +22,29 @@ SPLIT_NAMES: dict[str, Split] = {
     "validation": "dev", "test": "test",
 }  # fmt: skip
 LONGEST_LINE = 1_000_000
-"""Characters of a line; the longest real one, of an article's metadata in GUM, has a few thousand.
-"""
+"""Most characters of a line; the longest real one, of metadata in GUM, has a few thousand."""
 UNPACKED, MOST_PACKED = 100_000_000, 100
-"""Bytes that any packed file may have, and how many times its own size a larger one: text is packed
-to a third, and blank lines to a thousandth.
+"""Bytes that any packed file may unpack to, and the multiple of its size allowed to a larger one:
+text packs to a third, and blank lines to a thousandth, of their size.
 """
 ENTRY = 512
-"""Bytes that an entry of an archive counts beside its content: what its header has in a tar."""
+"""Bytes counted for each entry of an archive beside its content: the size of a tar's header."""
 _REFUSED = re.compile("[\0\r\ud800-\udfff]")
 HALVES = re.compile("[\ud800-\udfff]")
-"""What no tokenizer reads: half of a pair of UTF-16 code units."""
+"""Halves of a pair of UTF-16 code units (surrogates), which no tokenizer reads."""
 _KINDS = {
     b"%PDF": "a PDF", b"{\\rtf": "RTF", b"\x89PNG": "an image", b"\xff\xd8\xff": "an image",
     b"GIF8": "an image", b"\xd0\xcf\x11\xe0": "a file of Word", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }  # fmt: skip
-"""What files begin with that people have in place of a text."""
+"""The first bytes of other kinds of files that people give in place of a text."""
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError,
             ValueError, LookupError, NotImplementedError, RuntimeError)  # fmt: skip
 
 
 def split_from_path(path: PurePath) -> Split:
-    """Split that a path names, the file's own name first, then its folders from the inside;
-    ``train`` where none does.
+    """Return the split that a path names: the file's own name first, then its folders from the
+    innermost out; ``train`` if none names a split.
 
     ``data/development/data/english/.../a.v4_gold_conll`` and ``dev.english.v4_gold_conll`` are both
     dev.
@@ -55,19 +54,19 @@ def split_from_path(path: PurePath) -> Split:
 
 
 def split_name(name: str) -> list[str]:
-    """The words of a file's or folder's name: english, v4 of ``english_v4``."""
+    """Return the words of a file's or folder's name: english and v4 for ``english_v4``."""
     return re.split(r"[._-]+", name.lower())
 
 
 def find_root(folder: Path) -> Path:
-    """The folder inside, where a folder holds nothing else (GitHub's archives), or itself."""
+    """Return the one folder inside, if there is nothing else (GitHub's archives), else itself."""
     inside = list(folder.iterdir()) if folder.is_dir() else []
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def find_packed(folder: Path, ending: str) -> dict[str, Path]:
-    """Files right in a folder with an ending, ``.gz`` or not, by what stands before it, sorted;
-    CorpusError where there is none.
+    """Return the files directly in a folder with an ending, ``.gz`` or not, sorted, by what
+    precedes the ending; CorpusError if there are none.
     """
     files = sorted(file for end in ("", ".gz") for file in folder.glob(f"*{ending}{end}"))
     if not files:
@@ -79,12 +78,12 @@ def find_packed(folder: Path, ending: str) -> dict[str, Path]:
 
 
 def find_files(root: Path, patterns: Iterable[str]) -> list[Path]:
-    """Files below a folder that match any pattern, each once, sorted by path."""
+    """Return the files below a folder that match any pattern, each once, sorted by path."""
     return sorted({path for pattern in patterns for path in root.rglob(pattern) if path.is_file()})
 
 
 class SplitFile(NamedTuple):
-    """A file of a corpus, its path below it without endings, and the split that the path names."""
+    """A file, its path within the corpus without endings, and the split that the path names."""
 
     path: Path
     name: str
@@ -92,8 +91,8 @@ class SplitFile(NamedTuple):
 
 
 def find_split_files(root: Path, patterns: Sequence[str]) -> list[SplitFile]:
-    """The file ``root``, or those of a folder that match any pattern, sorted by path; CorpusError
-    where none does.
+    """Return the file ``root``, or a folder's files that match any pattern, sorted by path;
+    CorpusError if there are none.
     """
     files = [root] if root.is_file() else find_files(root, patterns)
     if not files:
@@ -111,7 +110,7 @@ def find_split_files(root: Path, patterns: Sequence[str]) -> list[SplitFile]:
 
 
 def number_names(name: str) -> Iterator[str]:
-    """Names for a file's documents without one: NAME, NAME-2, NAME-3, ..."""
+    """Yield names for the nameless documents of a file: NAME, NAME-2, NAME-3, ..."""
     return chain([name], (f"{name}-{number}" for number in count(2)))
 
 
@@ -124,9 +123,9 @@ def is_archive(path: Path) -> bool:
 
 
 def extract(archive: Path, folder: Path) -> None:
-    """Unpack the files of a zip or tar archive: each once and inside the folder, whatever its name,
-    a link as a copy of the archive's own file. CorpusError for anything else, and for more than
-    `_find_room` allows.
+    """Unpack the files of a zip or tar archive, each once and inside the folder, whatever its name,
+    and a link as a copy of the archive's file. CorpusError for anything else, and for more bytes
+    than `_find_room` allows.
     """
     seen, room = set[PurePath](), _find_room(archive)
 
@@ -159,7 +158,7 @@ def extract(archive: Path, folder: Path) -> None:
                 for member in tape:
                     if not member.isdir():
                         write(member.name, tape.extractfile(member))
-                if tape.fileobj:  # to the end, where the checksum of a compressed archive stands
+                if tape.fileobj:  # on to the end, where a compressed archive has its checksum
                     tape.fileobj.read(1 << 20)
     except _DAMAGED as error:
         raise CorpusError(
@@ -169,12 +168,12 @@ def extract(archive: Path, folder: Path) -> None:
 
 
 def _find_room(path: Path) -> int:
-    """Bytes that a file may have when it is unpacked."""
+    """Return how many bytes a file may unpack to."""
     return max(UNPACKED, MOST_PACKED * path.stat().st_size)
 
 
 class _Bounded(io.RawIOBase):
-    """What is unpacked of a file, up to `_find_room`: then a CorpusError."""
+    """The unpacked bytes of a file; reading more than `_find_room` allows raises CorpusError."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path, self._room = file, path, _find_room(path)
@@ -193,9 +192,9 @@ class _Bounded(io.RawIOBase):
 
 @contextmanager
 def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
-    """The bytes of a file, of a ``.gz`` those that it holds, or of a ``member`` of a zip archive.
-    What can't be read, is no regular file, is of `_KINDS` or unpacks to more than `_find_room`,
-    raises CorpusError.
+    """Open the content of a file, unpacked if it is a ``.gz``, or of a ``member`` of a zip archive.
+    CorpusError for a file that can't be read, is not a regular file, is one of `_KINDS`, or unpacks
+    to more than `_find_room`.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         raise CorpusError(f"{path}: a pipe or a device, expected a file: save it first")
@@ -224,11 +223,11 @@ def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
 
 
 def open_lines(path: Path, longest: int = LONGEST_LINE, member: str = "") -> Iterator[str]:
-    """The lines of a UTF-8 text file as of `unpacked`, with their line ends as they stand.
+    """Yield the lines of a UTF-8 text file opened by `unpacked`, with their line ends as they
+    stand.
 
-    Bytes that are no UTF-8 come back as surrogates, and of a line of more than ``longest``
-    characters the first ``longest + 1``: `check_lines`, which knows document and line, refuses
-    both.
+    Bytes that are not UTF-8 become surrogates, and a line of more than ``longest`` characters is
+    cut to ``longest + 1``; `check_lines`, which knows document and line, refuses both.
     """
     how: Any = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": "\n"}
     with unpacked(path, member) as file, io.TextIOWrapper(file, **how) as text:
@@ -244,13 +243,13 @@ def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
 
 
 def first_line(path: Path) -> str:
-    """The first line of a file that is not blank; "" where there is none."""
+    """Return the first line of a file that is not blank; "" if there is none."""
     return next((line for line in open_lines(path) if line.strip()), "")
 
 
 def check_lines(lines: Sequence[str], source: str, first: int) -> None:
-    """`check_text` of lines, of which ``first`` is the number of the first; only where their joint
-    text is suspicious is each looked at.
+    """Apply `check_text` to lines, the first of which has the number ``first``; they are looked at
+    one by one only if their joint text is suspicious.
     """
     text = "".join(lines)
     if len(text) > LONGEST_LINE or _REFUSED.search(text):
@@ -261,8 +260,8 @@ def check_lines(lines: Sequence[str], source: str, first: int) -> None:
 def check_text(
     text: str, where: str, longest: float = LONGEST_LINE, refused: re.Pattern[str] = _REFUSED
 ) -> None:
-    """CorpusError at the place ``where`` for what no corpus file may hold: bytes that are not
-    UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.
+    """Raise CorpusError, at the place ``where``, for what no corpus file may hold: bytes that are
+    not UTF-8, NUL, a carriage return, or a line of more than ``longest`` characters.
     """
     if len(text) > longest:
         at, fault = longest, f"a line of more than {longest} characters: not a corpus?"
@@ -282,11 +281,11 @@ def check_text(
 
 
 def is_html(text: str) -> bool:
-    """Whether a file's first characters are those of a web page."""
+    """Whether a text begins as a web page does."""
     return text.lstrip("\ufeff \t\r\n").lower().startswith(("<!doctype html", "<html", "<?xml"))
 
 
 def shown(value: object, longest: int = 60) -> str:
-    """A value as an error message quotes it: never longer than ``longest`` characters."""
+    """Quote a value for an error message, cut to ``longest`` characters."""
     text = value[: longest + 1] if isinstance(value, str) else str(value)
     return ascii(text) if len(text) <= longest else ascii(text[:longest]) + "..."

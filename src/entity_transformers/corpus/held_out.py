@@ -8,21 +8,21 @@ from dataclasses import replace
 from entity_transformers.corpus.document import CorpusError, Document, Split, slice_document
 
 SHARE = 20
-"""A twentieth of the corpus for each split that is held out."""
+"""A twentieth of the corpus is held out for each split."""
 FEWEST = 5
-"""Documents of a split below which the report gives no interval and no verdict."""
+"""Fewest documents of a split for which the report gives an interval and a verdict."""
 LEAST = 200
-"""Words of a part of plain text that counts as one of these documents."""
+"""Words that a part of plain text needs in order to count as one of these documents."""
 
 
 def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
-    """The documents, of which a twentieth of train is now of each ``missing`` split, and at least
-    `FEWEST` documents where train keeps most.
+    """Return the documents with a twentieth of train moved to each ``missing`` split, and with at
+    least `FEWEST` documents moved to each where that leaves train the majority.
 
-    At least ``SHARE`` documents stay whole and are drawn by a digest of their names, and so do
-    fewer with chains, tags or named entities, where each split can have one. Others, as chapters of
-    one book, are one text, whose end is cut off, and in parts, at starts of sentences that are
-    inside no mention. CorpusError for what is too short for that.
+    Whole documents are drawn by a digest of their names if each split can have one and if there are
+    at least ``SHARE`` or some have chains, tags or named entities. Otherwise (chapters of a book)
+    they are one text, cut at sentence starts inside no mention, in parts at its end; CorpusError if
+    too short.
     """
     train = [document for document in documents if document.split == "train"]
     others = [document for document in documents if document.split != "train"]
@@ -33,7 +33,7 @@ def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Do
 
 
 def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
-    """Whole documents; parts of a name stay together."""
+    """Draw whole documents; the parts of one name stay together."""
     names = {one.name for one in train}
     fewest = FEWEST if 2 * FEWEST * len(missing) < len(names) else 1
     splits = draw_splits(names, missing, fewest)
@@ -41,8 +41,8 @@ def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]
 
 
 def draw_splits(names: Collection[str], held: Sequence[Split], fewest: int = 1) -> dict[str, Split]:
-    """The split of each name: by a digest of it a twentieth of all, and ``fewest`` at least, is of
-    each of the splits ``held``, any other of train.
+    """Assign names to splits by their digests: a twentieth of them, and at least ``fewest``, go to
+    each of the splits ``held``, all others to train.
     """
     order = sorted(names, key=lambda name: hashlib.sha256(name.encode(errors="replace")).digest())
     share = max(fewest, round(len(order) / SHARE))
@@ -53,8 +53,8 @@ def draw_splits(names: Collection[str], held: Sequence[Split], fewest: int = 1) 
 
 
 def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
-    """The last words of the text, a twentieth for each split, in its order; `FEWEST` parts of
-    `LEAST` words where train keeps two thirds.
+    """Cut off the end of the text, a twentieth for each split, in the splits' order; `FEWEST` parts
+    of `LEAST` words where that leaves train two thirds.
     """
     words = sum(len(one.words) for one in train)
     enough = FEWEST * LEAST if 3 * FEWEST * LEAST * len(missing) <= words else 0
@@ -68,7 +68,7 @@ def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
                 f"a text of {words} words in which no sentence begins near its end, expected one"
                 f" whose last parts can be {' and '.join(missing)}: give a longer text"
             )
-        # a name of their own: parts of a name may be joined later
+        # under a new name, since parts of the same name may be joined later
         named = (
             replace(one, name=f"{one.name} ({split})", part=part, split=split)
             for part, one in enumerate(_divide(tail) if enough else tail)
@@ -78,7 +78,7 @@ def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
 
 
 def _divide(text: list[Document]) -> list[Document]:
-    """The text in `FEWEST` parts of about equal length, unless it is so many documents already."""
+    """Divide the text into `FEWEST` similar parts, unless it already has as many documents."""
     if len(text) >= FEWEST:
         return text
     words, left, parts = sum(len(one.words) for one in text), text, list[Document]()
@@ -89,8 +89,8 @@ def _divide(text: list[Document]) -> list[Document]:
 
 
 def _split_at(text: Sequence[Document], wanted: int) -> tuple[list[Document], list[Document]]:
-    """The text before and after the last start of a sentence among its first ``wanted`` words that
-    is inside no mention or named entity.
+    """Split the text at the last start of a sentence among its first ``wanted`` words that is
+    inside no mention or named entity.
     """
     before, after = list[Document](), list[Document]()
     for document in text:

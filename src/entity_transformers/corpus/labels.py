@@ -1,4 +1,4 @@
-"""Entity labels that a model is given, apart from the gold chains by which it is judged."""
+"""Entity labels that a model is given, as distinct from the gold chains by which it is judged."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -9,24 +9,24 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.layers import LABELS, RESOLVER, split_layer
 
 LAG = 2
-"""Words after a mention's last one, of which the last must have begun before the mention counts as
-known: a causal resolver may have looked at the first.
+"""A mention counts as known once the second word after its last one has begun: a causal resolver
+may have looked at the first.
 """
 
 
 def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
-    """The split with the labels of ``layer`` (`layers.LABELS`, or a resolver's by its name, as it
-    is or changed) for a model to read; ``seed`` is of those that are drawn.
+    """Return the split with the labels of ``layer`` (`layers.LABELS`, or a resolver's by its name,
+    as it is or changed) given to models; ``seed`` is for labels that are drawn.
 
-    A resolver that has not annotated this split raises ValueError, and so do nouns where the corpus
-    has no parts of speech.
+    ValueError for a resolver that has not annotated this split, and for nouns if the corpus has no
+    parts of speech.
     """
     change, base = split_layer(layer)
     if base == "none":
         return replace(corpus, given=None, layer=layer)
     if base == "gold":
         labels = corpus.gold
-    elif base == "first-only":  # so that no label announces a return
+    elif base == "first-only":  # a first mention's label would announce a return
         labels = np.where(first_mentions(corpus), 0, corpus.gold)
     elif base == "nouns":
         labels = label_nouns(corpus)
@@ -53,14 +53,14 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
 
 
 def find_spans(corpus: AlignedCorpus, layer: str) -> np.ndarray:
-    """The mentions of an unchanged layer's labels, int32 [N]; a resolver has its own; -1: none."""
+    """Return an unchanged layer's mentions, the resolver's own or gold, int32 [N]; -1: none."""
     return corpus.layers.get(layer.replace(RESOLVER, "mentions:"), corpus.mentions)
 
 
 def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Labels without the place of any mention that has not ended: each mention's stands on one
-    token, the first of the second word after it (`LAG`), int32 [N]. A mention with fewer words
-    after it has none. Whose it is, is as the layer says: annotators had read on.
+    """Return labels that reveal no mention before it has ended: each mention's label stands on one
+    token only, the first of the second word after it (`LAG`), int32 [N]. A mention with fewer words
+    after it has none. Which entity it is remains as in the layer, whose annotators had read on.
     """
     lagged = np.zeros_like(labels)
     for part in corpus.slices:
@@ -73,21 +73,21 @@ def lag(corpus: AlignedCorpus, labels: np.ndarray, spans: np.ndarray) -> np.ndar
 
 
 def find_given_spans(corpus: AlignedCorpus) -> np.ndarray:
-    """The mentions, or whatever spans have the labels that the split gives, numbered within each
-    document, int [N]; -1: none. A mention may have parts without a label.
+    """Return the mentions, or other spans, that carry the labels that the split gives, numbered
+    within each document, int [N]; -1: none. Parts of a mention may lack a label.
     """
     given = corpus.given
     assert given is not None
     change, base = split_layer(corpus.layer)
     if change not in ("lagged", "random") and base != "nouns":
         return find_spans(corpus, base)
-    named = given > 0  # on other tokens than the mentions
+    named = given > 0  # these labels stand on other tokens than the mentions
     begun = named if change == "lagged" else named & (np.diff(given, prepend=0) != 0)
     return np.concatenate([np.where(named[p], np.cumsum(begun[p]) - 1, -1) for p in corpus.slices])
 
 
 def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
-    """The split with the labels that it is given permuted among each document's mentions."""
+    """Return the split with its given labels permuted among each document's mentions."""
     given = corpus.given
     assert given is not None
     spans = find_given_spans(corpus)
@@ -98,7 +98,7 @@ def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
 def shuffle_labels(
     corpus: AlignedCorpus, labels: np.ndarray, seed: int, spans: np.ndarray
 ) -> np.ndarray:
-    """The labels permuted among each document's mentions, numbered by ``spans``, int32 [N]."""
+    """Permute labels among each document's mentions, numbered by ``spans``; int32 [N]."""
     shuffled = np.zeros_like(labels)
     for d, part in enumerate(corpus.slices):
         own, inside = spans[part], spans[part] >= 0
@@ -111,8 +111,8 @@ def shuffle_labels(
 
 
 def name_by_spelling(corpus: AlignedCorpus, spans: np.ndarray) -> np.ndarray:
-    """Labels by which whatever is spelt the same in a document is one entity, whatever is not is
-    another: spans without chains, int32 [N]. Entities are numbered by first appearance.
+    """Return labels by which the spans of a document that are spelt the same, and only those, are
+    one entity, int32 [N]: spans without chains. Entities are numbered by first appearance.
     """
     labels = np.zeros_like(corpus.gold)
     for part in corpus.slices:
@@ -126,8 +126,8 @@ def name_by_spelling(corpus: AlignedCorpus, spans: np.ndarray) -> np.ndarray:
 
 
 def place_spans(sizes: np.ndarray, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Spans of ``sizes`` tokens each, in any order and at any place of ``length`` tokens, none over
-    another: the number of a token's span, or -1, int64 [length].
+    """Place spans of ``sizes`` tokens, in random order and without overlap, at random places of
+    ``length`` tokens; return the number of each token's span, or -1, int64 [length].
     """
     sizes = generator.permutation(sizes).astype(np.int64)
     gaps = np.sort(generator.integers(0, length - sizes.sum() + 1, len(sizes)))
@@ -139,7 +139,7 @@ def place_spans(sizes: np.ndarray, length: int, generator: np.random.Generator) 
 
 
 def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarray:
-    """Labels of random spans, as many and as long as the mentions, by spelling, int32 [N]."""
+    """Label random spans, as many and as long as the mentions, by their spelling, int32 [N]."""
     drawn = np.full_like(spans, -1)
     for d, whole in enumerate(corpus.slices):
         part = slice(whole.start + 1, whole.stop)  # <|endoftext|> is none
@@ -149,8 +149,8 @@ def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarr
 
 
 def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
-    """Each token's label on the token before it, int32 [N]: what is to be predicted is told, as a
-    positive control of what a model can do with labels.
+    """Move each token's label to the token before it, int32 [N]. This gives away what is to be
+    predicted: a positive control of what a model can do with labels.
     """
     shifted = np.append(labels[1:], np.zeros(1, labels.dtype))[: len(labels)]
     shifted[corpus.offsets[1:] - 1] = 0
@@ -158,7 +158,7 @@ def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
 
 
 def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
-    """Labels of every noun by spelling, int32 [N]; ValueError without parts of speech."""
+    """Label every noun by its spelling, int32 [N]; ValueError without parts of speech."""
     tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
     if not tags:
         raise ValueError(f"split {corpus.split!r} has no parts of speech, so no labels 'nouns'")
@@ -167,7 +167,7 @@ def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
 
 
 def first_mentions(corpus: AlignedCorpus) -> np.ndarray:
-    """Is the token in the first mention of its entity in the document: bool [N]."""
+    """Mark the tokens in the first mention of their entity in the document: bool [N]."""
     first = np.zeros(len(corpus.tokens), bool)
     for part in corpus.slices:
         entities, mentions = corpus.gold[part], corpus.mentions[part]

@@ -1,16 +1,16 @@
 """Names of the layers of entity labels that `corpus.labels` makes."""
 
 LABELS = ("gold", "none", "shuffled", "first-only", "lagged", "surface", "random", "next", "nouns")
-"""The layers that need no resolver; the changed ones are of the gold chains."""
+"""The layers that need no resolver; the changed ones start from the gold chains."""
 RESOLVER = "resolver:"
 CHANGES = ("shuffled", "lagged", "surface", "random", "next")
-"""What can be done to gold chains, by its bare name, and to a resolver's: CHANGE-resolver:NAME."""
+"""Changes to a layer: a bare name changes the gold chains, CHANGE-resolver:NAME a resolver's."""
 EXPECTED = (*LABELS, f"{RESOLVER}NAME", *(f"{change}-{RESOLVER}NAME" for change in CHANGES))
 
 
 def split_layer(layer: str) -> tuple[str | None, str]:
-    """What is done to which layer: ("lagged", "resolver:names") of lagged-resolver:names,
-    ("shuffled", "gold") of shuffled, (None, layer) of one that is not changed.
+    """Split a layer's name into its change and its base: ("lagged", "resolver:names") for
+    lagged-resolver:names, ("shuffled", "gold") for shuffled, (None, layer) for an unchanged layer.
     """
     if layer in CHANGES:
         return layer, "gold"
@@ -19,10 +19,10 @@ def split_layer(layer: str) -> tuple[str | None, str]:
 
 
 def is_resolver(layer: str) -> bool:
-    """Is it the layer of a resolver, unchanged?"""
+    """Whether a layer is that of a resolver, unchanged."""
     return layer.startswith(RESOLVER) and layer != RESOLVER
 
 
 def is_layer(layer: object) -> bool:
-    """Can a model be given it?"""
+    """Whether a value is the name of a layer that a model can be given."""
     return layer in LABELS or (isinstance(layer, str) and is_resolver(split_layer(layer)[1]))

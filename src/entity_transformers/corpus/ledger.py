@@ -1,4 +1,4 @@
-"""What a reading leaves out and why: excluded, bad and repeated documents."""
+"""What a pass over a corpus leaves out, and why: excluded, bad and repeated documents."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ class Ledger:
     """Record of one pass over a corpus.
 
     policy    ``strict``: the first bad document stops the reading; ``skip``: it is left out and
-              written down here
-    exclude   glob patterns of document names that are left out before anything of them is read
-    excluded  ids (or names, where a whole file is passed over) left out by a pattern
-    bad       id of each document left out because it can't be read: the reason
-    unmatched exclude patterns that matched nothing, known once `check_exclude` was called
+              recorded here
+    exclude   glob patterns of document names to leave out before anything of them is read
+    excluded  ids (or names, if a whole file is passed over) left out because of a pattern
+    bad       for the id of each document left out because it can't be read, the reason
+    unmatched exclude patterns that matched nothing, known after `check_exclude` has been called
     counts    everything else that was repaired or passed over, by kind (``unmatched_brackets``,
               ``files_in_other_languages``, ...)
     """
@@ -36,7 +36,7 @@ class Ledger:
     _matched: set[str] = field(default_factory=set)
 
     def admits(self, name: str, part: int | None = None) -> bool:
-        """Whether no exclude pattern matches the document's name; one that does is written down."""
+        """Whether no exclude pattern matches a document's name; a document excluded is recorded."""
         matched = [pattern for pattern in self.exclude if fnmatchcase(name, pattern)]
         self._matched.update(matched)
         if matched:
@@ -44,7 +44,7 @@ class Ledger:
         return not matched
 
     def reject(self, document: str, error: CorpusError) -> None:
-        """Stop at a bad document (strict) or write it down (skip)."""
+        """Stop at a bad document (strict) or record it (skip)."""
         if isinstance(error, WordError) and not str(error).startswith(document):
             error = CorpusError(f"{document}: {error}")
         if self.policy == "strict":
@@ -55,7 +55,7 @@ class Ledger:
         self.bad[key] = str(error)
 
     def reject_missing(self, names: Iterable[str], folder: Path, listed: str) -> None:
-        """Reject, unless excluded, each document that is listed and in no file of the folder."""
+        """Reject, unless excluded, each listed document for which the folder has no file."""
         for name in sorted(names):
             if self.admits(name):
                 message = (
@@ -65,7 +65,7 @@ class Ledger:
                 self.reject(f"{name}#0", CorpusError(message))
 
     def check_exclude(self) -> None:
-        """At the end: stop at a pattern that matched nothing (strict), or write it down (skip)."""
+        """At the end, raise for a pattern that matched nothing (strict), or record it (skip)."""
         self.unmatched = [pattern for pattern in self.exclude if pattern not in self._matched]
         if self.unmatched and self.policy == "strict":
             raise CorpusError(
@@ -74,7 +74,7 @@ class Ledger:
             )
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
-        """The documents of a source without repeated ones; a fault of the source counts as one."""
+        """Yield a source's documents without repeated ones; a fault of the source counts as one."""
         try:
             for document in documents:
                 if earlier := self._sources.get(document.id):
@@ -88,7 +88,7 @@ class Ledger:
             self.reject(source, error)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for a manifest."""
+        """Return plain values for a manifest."""
         return {
             "documents_read": len(self._sources),
             "excluded": list(self.excluded),

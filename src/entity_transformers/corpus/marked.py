@@ -1,8 +1,8 @@
-"""A text whose mentions are marked: ``[1 Anna] met [2 Bob]. [1 She] ...``, and a text without.
+"""A text whose mentions are marked: ``[1 Anna] met [2 Bob]. [1 She] ...``, or a text without marks.
 
-A mark is a bracket, the number of an entity, a space and the mention's words; marks may nest.
-Another bracket is text, as long as it is closed, and in a text with marks does not begin with a
-number; one by itself is written with a backslash.
+A mark is a bracket, the number of an entity, a space and the mention's words; marks may nest. Any
+other bracket is text if it is closed and, in a text with marks, does not begin with a number; a
+bracket by itself is written with a backslash.
 """
 
 import re
@@ -14,19 +14,19 @@ from entity_transformers.corpus.splitting import cut_words
 _PIECE = re.compile(r"\\[\[\]\\]|\[(?:(\d+)\s+)?|\]|[^\[\]\\]+|\\")
 _NUMBER = re.compile(r"\[\s*[-+]?\d")
 MOST = 9_999
-"""The highest number of an entity: a memory has a row for each up to it."""
+"""The highest number of an entity: a memory has a row for each number up to it."""
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|[^\w\s]")
 
 
 def has_marks(text: str) -> bool:
-    """Does the text hold the beginning of a mark?"""
+    """Whether the text contains the beginning of a mark."""
     return re.search(r"(?<!\\)\[\d+\s", text) is not None
 
 
 def read_marked(text: str) -> Document:
-    """The document of a text with marks: words with punctuation apart, spaces as they are, mentions
-    with the marks' numbers as chains. CorpusError, with the place, for a bracket without its other
-    one, what is nearly a mark, a mark without words, or a text without any.
+    """Return the document of a text with marks: punctuation is split off, spaces stay as they are,
+    and the marks' numbers are the mentions' chains. CorpusError, with the place, for an unpaired
+    bracket, for what is nearly a mark, and for a mark or a text without words.
     """
     plain, spans = _strip(text)
     places, inside = cut_words(
@@ -55,11 +55,11 @@ def read_marked(text: str) -> Document:
 
 
 def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
-    """The text without marks, and (start, end, number) of each in it."""
+    """Return the text without marks, and (start, end, number) of each mark in it."""
     plain = ""
     spans: list[tuple[int, int, int]] = []
-    opened: list[tuple[int, int, int | None]] = []  # in the text, in the plain text, number
-    odd: list[int] = []  # brackets before a number that is no mark's
+    opened: list[tuple[int, int, int | None]] = []  # place in text, place in plain text, number
+    odd: list[int] = []  # brackets before a number that open no mark
     for match in _PIECE.finditer(text):
         piece, at = match.group(), match.start()
         number: int | None = None
@@ -70,7 +70,7 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
             if number is not None:
                 spans.append((start, len(plain), number))
         elif piece.startswith("["):
-            # of a longer one the first digits are too many
+            # the first digits of a longer number exceed MOST already
             number = int(match[1][:99]) if match[1] else None
             if number is None and _NUMBER.match(text, at):
                 odd.append(at)

@@ -1,4 +1,4 @@
-"""One entity a word: which of nested, crossing or doubly annotated mentions a word belongs to."""
+"""One entity per word: which of nested, crossing or doubly annotated mentions a word belongs to."""
 
 from bisect import bisect_right, insort
 from collections import Counter
@@ -23,12 +23,12 @@ Nesting = Literal["outermost", "innermost", "drop"]
 def flatten(
     mentions: Sequence[Mention], n_words: int, policy: Nesting
 ) -> tuple[tuple[Mention, ...], Counter[str]]:
-    """Mentions of which no two share a word, in reading order, and what that cost.
+    """Select mentions no two of which share a word, in reading order, and count the losses.
 
     Chains that hold the same span are one entity: they are merged under the smallest of their ids.
-    Then, by policy, ``outermost``: a mention that overlaps an earlier, or longer, kept one is lost;
-    ``innermost``: one that overlaps a mention that ends earlier, or is shorter; ``drop``: every
-    mention that overlaps another one.
+    Then ``outermost`` drops a mention that overlaps an earlier or longer kept one, ``innermost``
+    one that overlaps a kept mention that ends earlier or is shorter, and ``drop`` every mention
+    that overlaps another one.
 
     The counter has ``mentions``, ``chains`` (those left without a mention), ``words`` (left without
     an entity), ``merged_spans`` and ``merged_chains``. CorpusError for a span outside the
@@ -59,7 +59,7 @@ def flatten(
 
 
 def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
-    """One mention per span, in reading order; and how many chains were merged into another."""
+    """Keep one mention per span, in reading order; return also how many chains were merged away."""
     parents: dict[int, int] = {}
     spans: dict[tuple[int, int], int] = {}
     for start, end, chain in ((m.start, m.end, m.chain) for m in mentions):
@@ -72,22 +72,22 @@ def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
 
 
 def find_chain(parents: dict[int, int], chain: int) -> int:
-    """The smallest of the chains that a chain was joined with."""
+    """Return the smallest of the chains that were joined with a chain."""
     while parents[chain] != chain:
         parents[chain] = chain = parents[parents[chain]]
     return chain
 
 
 def join(parents: dict[int, int], first: int, second: int) -> None:
-    """Make two chains one, for `find_chain`."""
+    """Join two chains, so that `find_chain` returns the same one for both."""
     parents.setdefault(first, first)
     one, other = find_chain(parents, first), find_chain(parents, second)
     parents[max(one, other)] = min(one, other)
 
 
 def flatten_entities(entities: Iterable[NamedEntity], ledger: Ledger) -> tuple[NamedEntity, ...]:
-    """The outermost of nested named entities, of crossing ones and of equal spans the first; the
-    others are counted in the ledger.
+    """Keep the outermost of nested named entities, and the first of those that cross or have equal
+    spans; the ledger counts the others.
     """
     found = sorted(entities, key=lambda entity: (entity.start, -entity.end))
     kept = _first_of_overlapping(found)
@@ -105,7 +105,7 @@ def _first_of_overlapping(mentions: Iterable[Span]) -> list[Span]:
 
 
 def _count_words(mentions: Iterable[Mention]) -> list[int]:
-    """In how many mentions each word is, up to the last one in any."""
+    """Count the mentions that each word is in, up to the last word that is in any."""
     changes = Counter[int]()
     for mention in mentions:
         changes[mention.start] += 1
@@ -114,18 +114,18 @@ def _count_words(mentions: Iterable[Mention]) -> list[int]:
 
 
 def count_covered(mentions: Iterable[Mention]) -> tuple[int, int]:
-    """Words in at least one mention, and words in at least two."""
+    """Count the words in at least one mention, and those in at least two."""
     depth = _count_words(mentions)
     return sum(number > 0 for number in depth), sum(number > 1 for number in depth)
 
 
 def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:
-    """How the annotated mentions lie in one another: ``nested``, ``crossing`` and ``same_span``.
+    """Count the overlaps of annotated mentions: ``nested``, ``crossing`` and ``same_span``.
 
     nested     mentions inside a longer one
     crossing   mentions that start inside an earlier one and end after it (the later of each
                crossing pair)
-    same_span  mentions whose span another mention, of whatever chain, has already
+    same_span  mentions whose span another mention, of whatever chain, already has
     """
     counts: Counter[str] = Counter(nested=0, crossing=0, same_span=0)
     active: list[int] = []
@@ -145,7 +145,7 @@ def count_overlaps(mentions: Iterable[Mention]) -> Counter[str]:
 
 
 def drop_singletons(document: Document) -> Document:
-    """The document without chains of a single mention, which OntoNotes does not annotate."""
+    """Remove the document's chains of a single mention, which OntoNotes does not annotate."""
     sizes = Counter(mention.chain for mention in document.mentions)
     return replace(
         document,

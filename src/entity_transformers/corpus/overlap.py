@@ -1,8 +1,8 @@
-"""What stands both in training and in an evaluation set: found by eight words in a row.
+"""Text that stands both in training and in an evaluation set, found by runs of eight words.
 
 Words are compared in lower case, without punctuation and as they stand in the running text, so that
-it does not matter who split it into words. A passage, which is a run of shared shingles, is cut out
-of training; shingles that two texts share by chance are not, but are counted.
+tokenisation does not matter. A passage, which is a run of shared shingles, is cut out of training;
+shingles that two texts share by chance are kept, but counted.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHINGLE = 8
-"""Words in a row."""
+"""Words of a shingle, which are consecutive."""
 FEWEST = 16
-"""Shared shingles that make a passage: 23 words, which nobody writes by chance."""
+"""Shared shingles needed for a passage: 23 words, which nobody writes twice by chance."""
 GAP = 40
-"""Words within a passage that may differ: a heading, a misprint that somebody corrected."""
+"""Largest step, in words, between shared shingles of a passage: a heading, a corrected misprint."""
 OPENING = 100
-"""A passage that begins so many words into a document takes what stands before it along."""
+"""A passage that begins within so many words of the document's start is cut out from that start."""
 MOST = 0.05
-"""Share of an evaluation document's shingles that may stay in training, if it is not fewer than
-`FEWEST` shingles: proverbs and verses of the Bible do, and "for the first time in his life"."""
+"""Largest share of an evaluation document's shingles that may stay in training, unless they are
+fewer than `FEWEST`: proverbs, Bible verses and "for the first time in his life" do stay.
+"""
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -39,9 +40,9 @@ class Overlap:
     """Compares training documents, one by one, with evaluation sets.
 
     documents  (set, id) of each evaluation document
-    owners     the indices of the documents that have a shingle, by its hash
-    seen       hashes of the shingles that stand in training
-    cut        by set: passages cut out of training, and their words
+    owners     for each shingle's hash, the indices of the evaluation documents that have it
+    seen       hashes of the evaluation sets' shingles that stand in training
+    cut        for each set, the passages cut out of training, and their words
     """
 
     def __init__(self, sets: Mapping[str, Iterable[Document]]) -> None:
@@ -56,14 +57,14 @@ class Overlap:
                 self.documents.append((name, document.id))
 
     def remove(self, document: Document) -> list[Document]:
-        """A training document without the passages that evaluation documents have too; what is
-        left of it is one document, or more where a passage stood inside, or none.
+        """Return a training document without the passages it shares with evaluation documents: as
+        one document, as several if a passage stood inside, or as none.
         """
         passages = sorted(self._find_passages(document))
         if not passages:
             return [document]
         fault = "has text of an evaluation set inside: leave it out (corpus.exclude)"
-        check_plain(document, fault)  # some of what is annotated would be lost
+        check_plain(document, fault)  # some annotations would be lost
         pieces = spaced_words(document, "natural")
         spans = [match.span() for match in _WORD.finditer("".join(pieces))]
         ends = list(accumulate(map(len, pieces)))
@@ -72,7 +73,7 @@ class Overlap:
             start = int(np.searchsorted(ends, spans[first][0], "right")) if first > OPENING else 0
             end = int(np.searchsorted(ends, spans[last][0], "right")) + 1
             while end < len(ends) and document.space_after and not document.space_after[end - 1]:
-                end += 1  # to the end of what stands without a space: the closing quotation mark
+                end += 1  # up to the next space, past a closing quotation mark
             self.cut[name]["passages"] += 1
             self.cut[name]["words"] += int((~drop[start:end]).sum())
             drop[start:end] = True
@@ -83,7 +84,7 @@ class Overlap:
         ]
 
     def _find_passages(self, document: Document) -> Iterator[tuple[int, int, str]]:
-        """First and last word of each run of shared shingles, and the evaluation set."""
+        """Yield the first and last word of each run of shared shingles, and the evaluation set."""
         places: dict[int, list[int]] = defaultdict(list)
         for place, shingle in enumerate(_shingles(document)):
             for owner in self.owners.get(shingle, ()):
@@ -98,7 +99,7 @@ class Overlap:
         self.seen.update(shingle for shingle in _shingles(document) if shingle in self.owners)
 
     def shares(self) -> pd.DataFrame:
-        """Per evaluation document: set, document, its different shingles, and those in training."""
+        """Tabulate each evaluation document: set, id, distinct shingles, and those in training."""
         import pandas as pd
 
         sizes = Counter(owner for owners in self.owners.values() for owner in owners)
@@ -110,8 +111,8 @@ class Overlap:
         return table
 
     def summary(self) -> dict[str, Any]:
-        """By set: its documents and shingles, the words of passages cut out of training, and what
-        is left: shared shingles, and the largest share of one document.
+        """Summarise each set: its documents and shingles, the passages and words cut out of
+        training, and what is left: shared shingles, and the largest share of one document.
         """
         found = {}
         for name, own in self.shares().groupby("set", sort=False):
@@ -126,7 +127,7 @@ class Overlap:
         return found
 
     def check(self) -> None:
-        """CorpusError where training knows more of an evaluation document than chance explains."""
+        """Raise CorpusError if training has more of an evaluation document than chance explains."""
         shares = self.shares()
         bad = shares[(shares["share"] > MOST) & (shares["shared"] >= FEWEST)]
         if len(bad):
@@ -140,7 +141,7 @@ class Overlap:
 
 
 def leave_out(documents: Iterable[Document], overlap: Overlap) -> Iterator[Document]:
-    """The documents, those of train without evaluated text."""
+    """Yield the documents; those of train come without the text of evaluation sets."""
     for document in documents:
         if document.split != "train" or not overlap.documents:
             yield document
@@ -151,6 +152,6 @@ def leave_out(documents: Iterable[Document], overlap: Overlap) -> Iterator[Docum
 
 
 def _shingles(document: Document) -> list[int]:
-    """A hash of each eight words in a row, the same for equal words in one process."""
+    """Return a hash of every eight consecutive words, equal for equal words in one process."""
     words = [word.lower() for word in _WORD.findall("".join(spaced_words(document, "natural")))]
     return [hash(tuple(words[i : i + SHINGLE])) for i in range(len(words) - SHINGLE + 1)]

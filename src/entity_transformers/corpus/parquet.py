@@ -1,5 +1,5 @@
-"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`), read as the rows that it was
-made from.
+"""CoNLL-2012 in the hub's parquet form (`coref-data/conll2012_raw`), turned back into the rows that
+it was made from.
 
 A row is a document, its sentences a list of records: part_id, words, pos_tags and named_entities
 (texts or label numbers, the latter BIO) and coref_spans ([chain, first, last], both inclusive,
@@ -26,11 +26,11 @@ TAGS = [
     "VBG", "VBN", "VBP", "VBZ", "WDT", "WP", "WP$", "WRB",
 ]  # fmt: skip
 LABELS = ["O", *(f"{prefix}-{label}" for label in ONTONOTES_TYPES for prefix in "BI")]
-"""What numbers mean where the file does not say it: the order of the data set's card."""
+"""What label numbers mean if the file does not say: the order on the data set's card."""
 
 
 def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
-    """Documents of one parquet file, part by part; a bad one is raised or written down."""
+    """Yield the documents of one parquet file, part by part; a bad one is raised or recorded."""
     import pyarrow
     import pyarrow.parquet
 
@@ -57,7 +57,7 @@ def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
 
 
 def _write_rows(row: Mapping[str, Any], names: tuple[list[str], list[str]]) -> Iterator[str]:
-    """The lines of CoNLL-2012 that say the same."""
+    """Yield the lines of CoNLL-2012 that say the same as a parquet row."""
     name = row["document_id"]
     for part, sentences in groupby(row["sentences"], key=lambda sentence: sentence["part_id"]):
         yield f"#begin document ({name}); part {part}\n"
@@ -83,7 +83,7 @@ def _write_rows(row: Mapping[str, Any], names: tuple[list[str], list[str]]) -> I
 
 
 def _bracket(labels: Sequence[str]) -> Iterator[str]:
-    """(ORG*, *) for B-ORG, I-ORG; ValueError for an I- without its B-."""
+    """Write B-ORG, I-ORG as (ORG*, *) and so on; ValueError for an I- without its B-."""
     for before, label, after in zip(["O", *labels], labels, [*labels[1:], "O"], strict=False):
         if label[0] == "I" and before[2:] != label[2:]:
             raise ValueError(f"{label} after {before}: is the order of the labels another one?")
@@ -93,7 +93,7 @@ def _bracket(labels: Sequence[str]) -> Iterator[str]:
 
 
 def label_names(metadata: Mapping[bytes, bytes]) -> tuple[list[str], list[str]]:
-    """What numbers of tags and entities mean, by the metadata that library datasets writes."""
+    """Return the names of tags and entities by number, from metadata of the library datasets."""
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))
     except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def label_names(metadata: Mapping[bytes, bytes]) -> tuple[list[str], list[str]]:
 
 
 def _find_names(features: Any, key: str) -> list[str] | None:
-    """The first list ``names`` below ``key``, however deep: datasets' versions differ."""
+    """Find the first list ``names`` below ``key``, however deep: versions of datasets differ."""
     if isinstance(features, dict):
         if key in features:
             found = features[key]

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 def list_corpus(section: Any, cache: Path) -> Manifest:
-    """The files of the corpus, and of what it must not hold text of, each with its checksum."""
+    """List the files of the corpus and of the evaluation sets it names, each with its checksum."""
     reader = find_reader(section.format)
     if reader.provide:
         words = section.sample_words
@@ -62,7 +62,7 @@ def list_corpus(section: Any, cache: Path) -> Manifest:
 def write_documents(
     params: Any, listed: Manifest, output: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Every split's documents as JSON lines, their statistics, and what was left out and why."""
+    """Write each split's documents as JSON lines; return statistics and what was left out."""
     section, root = params.corpus, Path(listed["root"])
     how = {"exclude": section.exclude, "bad_documents": section.bad_documents}
     corpus = read_corpus(section.format, root, **how)
@@ -97,7 +97,7 @@ def write_documents(
 def _written(
     documents: Iterable[Document], write: Mapping[str, Callable[[Mapping[str, Any]], None]]
 ) -> Iterator[Document]:
-    """The documents, each of which is in its split's file when the next one is asked for."""
+    """Yield the documents, each after it has been written to the file of its split."""
     for document in documents:
         write[document.split](to_row(document))
         yield document
@@ -106,8 +106,8 @@ def _written(
 def _add_second_test(
     documents: Iterable[Document], name: str, second: Iterable[Document]
 ) -> Iterator[Document]:
-    """The documents, then all of the data set ``name`` as split test2. CorpusError where a document
-    has this split already.
+    """Yield the documents, then the whole data set ``name`` as split test2. CorpusError if a
+    document has this split already.
     """
     for document in documents:
         if document.split == "test2":
@@ -135,8 +135,8 @@ def _check_splits(params: Any, root: Path, found: Collection[str]) -> None:
 
 
 def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
-    """The encoder: learnt from the training split, GPT-2's own, another study's, or a pretrained
-    model's.
+    """Return the encoder: learnt from the training split, GPT-2's own, another study's, or a
+    pretrained model's.
     """
     section = params.tokenizer
     path = user_path(find_path(section.path))
@@ -156,8 +156,8 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
 
 
 def align(params: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str, dict[str, int]]]:
-    """Write every split's tokens with entity ids and the layers of resolvers; each split and its
-    counts.
+    """Write every split's tokens with entity ids and the layers of resolvers; yield each split and
+    its counts.
     """
     section, policy = params.corpus, params.corpus.nested_mentions
     running_text = params.tokenizer.kind == "pretrained"

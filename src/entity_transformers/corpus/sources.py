@@ -1,4 +1,4 @@
-"""Data sets: which files they are, and the pinned address and sha256 of each file that can be
+"""Data sets: which files they have, and the pinned address and sha256 of each file that can be
 downloaded. A format's own data sets are in its reader's module.
 """
 
@@ -13,7 +13,7 @@ RAW = "https://raw.githubusercontent.com"
 
 
 class DownloadError(CorpusError):
-    """A file that can't be downloaded: the message has address, reason and what to do."""
+    """A file that can't be downloaded: the message gives address, reason and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set on a disk.
+    """A data set on disk.
 
-    name      as `locate` and its errors call it
+    name      its name in `locate` and in error messages
     folder    its folder in the cache of downloads and in a folder of data sets; "": it has none
     patterns  globs of its files below its root
-    find      its files below a root, where globs do not suffice
+    find      finds its files below a root, if globs do not suffice
     source    its pinned files
-    fetch     downloads it where its files are not pinned: (cache, revision=, offline=) ->
+    fetch     downloads it if its files are not pinned: (cache, revision=, offline=) ->
               its folder, and its origin for the manifest
     archive   a file of its folder that may hold its files packed
     """
@@ -58,11 +58,11 @@ class Dataset:
 
     @property
     def downloads(self) -> bool:
-        """Whether it can be had without a path."""
+        """Whether the data set can be had without a path."""
         return self.source is not None or self.fetch is not None
 
     def find_files(self, root: Path) -> list[Path]:
-        """Its files below a root; none where the root does not hold this data set."""
+        """Return the data set's files below a root; none if the root does not hold it."""
         if self.find:
             return self.find(root)
         return [file for pattern in self.patterns for file in root.glob(pattern)]
@@ -81,8 +81,9 @@ def pinned(
     find: Callable[[Path], list[Path]] | None = None,
     archive: str = "",
 ) -> Dataset:
-    """The data set of the packaged list ``listed``, or ``name`` (sha256, bytes, path per line), of
-    files below the address ``base``; ``moved``: a folder whose files have another address.
+    """Return the data set of the files in a packaged list, ``listed`` or ``name`` (sha256, bytes,
+    path per line), below the address ``base``; ``moved``: a folder whose files have another
+    address.
     """
     checksums = files(__package__) / "checksums" / f"{listed or name}.sha256"
     found = []

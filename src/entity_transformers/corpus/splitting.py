@@ -1,4 +1,4 @@
-"""Running text into words with spaCy's English rules, and where a space follows."""
+"""Split running text into words by spaCy's English rules, and tell where a space follows."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -11,19 +11,19 @@ Pieces = tuple[tuple[str, ...], tuple[bool, ...]]
 """Words, and for each whether a space follows."""
 
 LONG = 1_000
-"""Characters of a piece from which on spaCy, whose time grows with their square, reads parts."""
+"""Most characters of a piece that spaCy, whose time grows with their square, gets as a whole."""
 _PART = re.compile(r".{1,100}(?![^\W_])|.[^\W_]*", re.DOTALL)
-"""Some characters up to a mark, or a longer word whole."""
+"""At most 100 characters that do not end inside a word, or a longer word as a whole."""
 
 
 def split_text(lines: Iterable[str]) -> tuple[list[str], list[bool], list[int]]:
-    """Words of lines, as ``spacy.blank("en")`` splits them, whether a space follows each, and the
-    index of each line's first word. Lines have one space between pieces, none at their ends, and
-    are not empty; a line break counts as a space.
+    """Return the words of lines, as ``spacy.blank("en")`` splits them, whether a space follows
+    each, and the index of each line's first word. Lines have one space between pieces, none at
+    their ends, and are not empty; a line break counts as a space.
 
-    spaCy's rules look at what stands between two spaces, so that each such piece is split by
-    itself. Only a few runs of apostrophes come out otherwise than within a sentence (``' ''Tis``),
-    and pieces of more than `LONG` characters.
+    spaCy's rules look at what stands between two spaces, so each such piece is split by itself.
+    Only a few runs of apostrophes (``' ''Tis``) and pieces of more than `LONG` characters are split
+    differently than within a sentence.
     """
     words: list[str] = []
     spaces: list[bool] = []
@@ -46,7 +46,7 @@ def _split_piece(piece: str) -> Pieces:
 
 class Annotated(NamedTuple):
     """The words of a text, their characters [start, end), whether a space follows each, the first
-    words of its lines, spans of characters as spans of words, and how many words were cut for them.
+    words of its lines, its spans of characters as spans of words, and how many cuts this took.
     """
 
     words: list[str]
@@ -58,7 +58,7 @@ class Annotated(NamedTuple):
 
 
 def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
-    """Words of a text whose spans of characters, [start, end), are known: a word is cut where a
+    """Split a text with known spans of characters, [start, end), into words, cutting a word where a
     span begins or ends inside it. A span of spaces alone becomes an empty one.
     """
     lines = [" ".join(line.split()) for line in text.split("\n")]
@@ -66,7 +66,7 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
     whole: list[tuple[int, int]] = []
     end = 0
     for word in words:
-        start = text.index(word, end)  # only white space is between
+        start = text.index(word, end)  # only white space lies between
         end = start + len(word)
         whole.append((start, end))
     places, inside = cut_words(whole, spans)
@@ -84,8 +84,8 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
 def cut_words(
     words: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Words at these places of a text, [start, end), each cut where a span of characters begins or
-    ends inside it; and the spans as words.
+    """Cut words, given by their places [start, end) in a text, where a span of characters begins or
+    ends inside them; return the places, and the spans in words.
     """
     edges = sorted({edge for span in spans for edge in span})
     places = [

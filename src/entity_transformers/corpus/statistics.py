@@ -1,4 +1,4 @@
-"""Counts of a corpus (section 4.2), and their comparison with CoNLL-2012's known sizes."""
+"""Counts of a corpus (section 4.2), and their comparison with the known sizes of CoNLL-2012."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ Counts = Counter[tuple[str, ...]]
 
 
 def count_document(document: Document, policy: Nesting) -> Counts:
-    """Counts of one document by their keys in `describe`; those of several add up."""
+    """Count one document, by the keys of `describe`; the counts of several documents add up."""
     mentions, words = document.mentions, len(document.words)
     overlaps = count_overlaps(mentions)
     covered, several = count_covered(mentions)
@@ -53,18 +53,18 @@ def count_document(document: Document, policy: Nesting) -> Counts:
 
 
 def find_group(tag: str) -> str:
-    """The group of `POS_GROUPS` that a Penn Treebank tag is in; "unknown" for none and for XX."""
+    """Return the group in `POS_GROUPS` of a Penn Treebank tag; "unknown" for no tag and for XX."""
     return _GROUPS.get(tag, "other")
 
 
 def describe(documents: Iterable[Document], policy: Nesting) -> dict[str, Any]:
-    """{"total": counts, "splits": {split: counts}, "nesting": policy} of the documents, read once
-    and not kept.
+    """Return {"total": counts, "splits": {split: counts}, "nesting": policy} of the documents,
+    which are read once and not kept.
 
     nested_mentions lie inside a longer one, crossing_mentions start inside an earlier one and end
-    after it, merged_spans have the span of another mention; kept_* are what the nesting policy
-    leaves for the entity ids. ``lost`` is, for each policy, what it would cost: mentions, chains
-    left without any, and words left without an entity.
+    after it, merged_spans have the span of another mention; kept_* count what the nesting policy
+    leaves for the entity ids. ``lost`` is what each policy would cost: mentions, chains left
+    without a mention, and words left without an entity.
     """
     found: dict[str, Counts] = defaultdict(Counter)
     for document in documents:
@@ -87,7 +87,7 @@ def _nest(counts: Counts) -> dict[str, Any]:
 
 
 def compare_with_conll2012(statistics: Mapping[str, Any]) -> str:
-    """The sizes that differ from the known ones, or that none does."""
+    """Tell which sizes differ from the known ones, or that none does."""
     wrong = [
         f"{split} {size}: {found}, known {known}"
         for split, sizes in CONLL2012.items()
@@ -100,8 +100,8 @@ def compare_with_conll2012(statistics: Mapping[str, Any]) -> str:
 
 
 def format_table(statistics: Mapping[str, Any]) -> str:
-    """A readable table: a column per split, a row per count that is not zero in all of them; and
-    what was left out.
+    """Format a readable table, with a column per split and a row per count that is not zero
+    throughout, followed by what was left out.
     """
     import pandas as pd
 

@@ -3,8 +3,8 @@ corpus itself.
 
 Nothing follows a target, so the tagger sees a word and the three before it, in training as on
 LAMBADA: logistic regression on the word, its endings, its shape and its context (as Ratnaparkhi,
-1996, without the tags before it). A word that training has once is learnt by its form and context
-alone, as an unknown one will be read. Dev shows how far it can be trusted.
+1996, without the tags before it). A word that occurs once in training is learnt by its form and
+context alone, as an unknown word will be tagged. Scores on dev show how far to trust the tagger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GROUPS = POS_GROUPS[:4]
 """Nouns, proper nouns, pronouns, other."""
 CONTEXT = 3
-"""Words before a word that the tagger sees; "" stands before the start of a text."""
+"""Words before a word that the tagger sees; "" pads the start of a text."""
 FEATURES = 2**20
 EPOCHS = 8
 SEED = 1
@@ -35,26 +35,26 @@ Window = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Tagger:
-    """The model of a window's group, the words learnt as such, and whether case is ignored."""
+    """The model of a window's group, the words it learnt as such, and whether case is ignored."""
 
     model: Any
     known: frozenset[str]
     lower_case: bool
 
     def tag(self, windows: Sequence[Window]) -> list[str]:
-        """The group of each window's last word."""
+        """Return the group of each window's last word."""
         if not windows:
             return []
         return list(map(str, self.model.predict(encode_windows(windows, self.known))))
 
 
 def split_words(text: str) -> list[str]:
-    """Words and marks of running text, about as the Treebank splits them: do n't, she 's."""
+    """Split running text into words and marks, about as the Treebank does: do n't, she 's."""
     return _WORD.findall(text)
 
 
 def make_windows(words: Sequence[str], lower_case: bool) -> list[Window]:
-    """Each word after the `CONTEXT` words before it, quotes and digits made alike."""
+    """Return each word after the `CONTEXT` words before it, with quotes and digits unified."""
     padded = [""] * CONTEXT
     for word in words:
         plain = re.sub(r"\d", "0", _QUOTES.get(word, word).replace("’", "'"))
@@ -63,7 +63,7 @@ def make_windows(words: Sequence[str], lower_case: bool) -> list[Window]:
 
 
 def list_features(window: Window, known: bool) -> list[str]:
-    """Names of the features of a window's last word, of itself only if it is ``known``."""
+    """Name the features of a window's last word, which is itself a feature only if ``known``."""
     third, second, first, word = window
     letters = re.sub(r"[^\W\d_]", lambda letter: "X" if letter[0].isupper() else "x", word)
     shape = re.sub(r"(.)\1+", r"\1", letters)
@@ -85,7 +85,7 @@ def list_features(window: Window, known: bool) -> list[str]:
 
 
 def encode_windows(windows: Iterable[Window], known: frozenset[str]) -> csr_matrix:
-    """Counts [windows, FEATURES] of the windows' hashed features."""
+    """Count the hashed features of the windows: a matrix [windows, FEATURES]."""
     from sklearn.feature_extraction import FeatureHasher
 
     hasher = FeatureHasher(FEATURES, input_type="string", alternate_sign=False)
@@ -93,7 +93,7 @@ def encode_windows(windows: Iterable[Window], known: frozenset[str]) -> csr_matr
 
 
 def learn_tagger(documents: Iterable[Document], lower_case: bool) -> Tagger | None:
-    """The tagger of the documents' words; None where fewer than two groups are tagged."""
+    """Train the tagger on the documents' words; None if fewer than two groups are tagged."""
     from sklearn.linear_model import SGDClassifier
 
     examples = list(_list_examples(documents, lower_case))
@@ -111,7 +111,7 @@ def learn_tagger(documents: Iterable[Document], lower_case: bool) -> Tagger | No
 def _list_examples(
     documents: Iterable[Document], lower_case: bool
 ) -> Iterator[tuple[Window, str, bool]]:
-    """Window, group and "is its sentence's last" of each word with a known part of speech."""
+    """Yield each word with a known tag: its window, its group, and whether it ends its sentence."""
     for document in documents:
         if document.tags is not None:
             last = set(find_last_words(document))
@@ -122,7 +122,7 @@ def _list_examples(
 
 
 def find_last_words(document: Document) -> list[int]:
-    """The last word with a letter of each sentence: where a LAMBADA target stands."""
+    """Return the last word with a letter of each sentence: where a LAMBADA target stands."""
     found = (
         [i for i in sentence if any(map(str.isalpha, document.words[i]))][-1:]
         for sentence in document.sentences()
@@ -131,7 +131,7 @@ def find_last_words(document: Document) -> list[int]:
 
 
 def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any]:
-    """`score_groups` of all words ("words") and of only the sentences' last ones ("last_words")."""
+    """Apply `score_groups` to all words ("words") and to the last of sentences ("last_words")."""
     examples = list(_list_examples(documents, tagger.lower_case))
     found = tagger.tag([window for window, _, _ in examples])
     rows = [(gold, group, last) for (_, gold, last), group in zip(examples, found, strict=True)]
@@ -142,7 +142,7 @@ def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any
 
 
 def score_groups(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Accuracy of (gold, found) groups, and n, recall and precision of each; None for 0/0."""
+    """Score pairs (gold, found): accuracy, and n, recall and precision by group; None for 0/0."""
     rows = list(pairs)
     gold, found = (Counter(row[side] for row in rows) for side in range(2))
     right = Counter(true for true, guess in rows if true == guess)
@@ -164,11 +164,11 @@ def _ratio(part: int, whole: int) -> float | None:
 def tag_targets(
     train: Iterable[Document], dev: Iterable[Document], passages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Groups of the passages' target words: {"n", "lower_case", "shares", "dev"}.
+    """Tag the passages' target words: {"n", "lower_case", "shares", "dev"}.
 
-    ``passages`` are rows of `lambada.parse_passages`. Capitals are not seen where most passages
-    have none. ``shares`` are the groups' fractions of the targets and ``dev`` is `score_tagger`'s;
-    both are None where train has no tags to learn from.
+    ``passages`` are rows of `lambada.parse_passages`. Case is ignored unless most passages have
+    capitals. ``shares`` are the groups' fractions of the targets and ``dev`` is `score_tagger`'s;
+    both are None if train has no tags to learn from.
     """
     lower_case = 2 * sum(row["text"] != row["text"].lower() for row in passages) <= len(passages)
     tagger, n = learn_tagger(train, lower_case), len(passages)
@@ -180,6 +180,6 @@ def tag_targets(
 
 
 def target_window(row: Mapping[str, Any], lower_case: bool) -> Window:
-    """The target word of a passage after the words before it."""
+    """Return the window of a passage's target word."""
     text, start = row["text"], row["target_start"]
     return make_windows([*split_words(text[:start]), text[start:]], lower_case)[-1]

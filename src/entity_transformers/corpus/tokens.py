@@ -1,5 +1,5 @@
-"""Tokens of documents and the entity of each, from anywhere, as a split that readers and training
-take. Dimension: N tokens of a document.
+"""Build a split, as models and training read it, from tokens and their entity ids, whatever their
+source. N is the number of tokens of a document.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 
 DOCUMENTS, TOKENS = 6, 400
-"""Documents of a split, and of each its first tokens: what a page can hold, and git."""
+"""How many documents `cut` keeps, and how many tokens of each: enough for a report page and git."""
 
 
 @dataclass(frozen=True, repr=False)
 class Source:
-    """A document as it is read.
+    """A document as a model reads it.
 
     tokens      int64 [N]
-    entity_ids  int64 [N]: the entity of each token, from 1 on; 0: none
-    words       int64 [N]: the word of each token; -1 for the first
-    document    where they come from; None: from tokens
+    entity_ids  int64 [N]: the entity of each token, counted from 1; 0: no entity
+    words       int64 [N]: the index of each token's word; -1 for the first token
+    document    the document that was encoded; None if the tokens were given directly
     """
 
     tokens: np.ndarray
@@ -36,13 +36,13 @@ class Source:
         return f"Source({len(self.tokens):,} tokens, {named:,} entities)"
 
     def corpus(self, entities: bool = True) -> AlignedCorpus:
-        """The document as a split of one, for a reader."""
+        """Return the document as a split of one document, with or without its entities."""
         return give(join_sources([(self.tokens, self.entity_ids)]), "gold" if entities else "none")
 
 
 def join_sources(documents: Sequence[tuple[Any, Any]]) -> AlignedCorpus:
-    """A split, with the labels to give, of tokens and the entity of each token of every document.
-    As many entities as tokens, at least one of them, 0 or more: else ValueError.
+    """Make one split of documents given as (tokens, entity ids), with these ids as the labels
+    given. ValueError unless a document has tokens and an id of 0 or more for each of them.
     """
     for index, (tokens, ids) in enumerate(documents):
         if not len(tokens) or len(ids) != len(tokens) or min(ids) < 0:
@@ -69,14 +69,14 @@ def join_sources(documents: Sequence[tuple[Any, Any]]) -> AlignedCorpus:
 
 
 def _number_runs(ids: np.ndarray) -> np.ndarray:
-    """Each unbroken run of an entity as a mention, int32 [N]; -1 outside."""
+    """Number the unbroken runs of one entity as mentions, int32 [N]; -1 outside."""
     begins = (ids > 0) & (ids != np.concatenate([[0], ids[:-1]]))
     return np.where(ids > 0, np.cumsum(begins) - 1, -1).astype(np.int32)
 
 
 def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS) -> AlignedCorpus:
-    """The first ``tokens`` tokens of the documents in which most of these are in mentions, in the
-    corpus' order, with the labels given. No model has a say in the choice.
+    """Return the first ``tokens`` tokens of the documents that have most mention tokens among them,
+    in corpus order and with the labels given. The choice depends on no model.
     """
     named = [(corpus.gold[part][:tokens] > 0).sum() for part in corpus.slices]
     chosen = np.sort(np.argsort(-np.array(named), kind="stable")[:documents])
@@ -84,8 +84,8 @@ def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS)
 
 
 def take_middle(corpus: AlignedCorpus, tokens: int, edge: int) -> AlignedCorpus:
-    """``tokens`` tokens from the middle of each document, after its first one, which no word is of;
-    from the beginning of one that has not ``edge`` more on either side.
+    """Return ``tokens`` tokens from the middle of each document, or from its start unless ``edge``
+    remain on either side; the first one is always the document's first token, which is of no word.
     """
     spans = []
     for own in corpus.slices:
@@ -98,7 +98,7 @@ def take_middle(corpus: AlignedCorpus, tokens: int, edge: int) -> AlignedCorpus:
 
 
 def join_splits(corpora: Sequence[AlignedCorpus]) -> AlignedCorpus:
-    """The documents of several splits as one, whose labels are to be given anew."""
+    """Join the documents of several splits in one split, whose labels must then be given anew."""
     names = tuple(sorted({name for one in corpora for name in one.tag_names}))
     tags = [np.searchsorted(names, one.tag_names or ("",))[one.tags] for one in corpora]
     lengths = [0, *(length for one in corpora for length in np.diff(one.offsets))]

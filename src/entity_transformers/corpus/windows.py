@@ -2,9 +2,9 @@
 needs no loader state.
 
 Each of B streams reads documents one after another, in an order drawn anew each epoch, and is cut
-into windows without a gap, so nothing is padded. Where a document ends inside a window the next one
+into windows without gaps, so nothing is padded. Where a document ends inside a window the next one
 begins: positions restart at 0, attention stays within a document, and its entities get rows of the
-memory that no other document of the window uses.
+memory that no other document in the window uses.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 
 @dataclass(frozen=True)
 class Stream:
-    """K documents of a stream, their starts in it, and their first memory rows less 1."""
+    """The K documents of a stream, their starts in it, and their first memory rows minus 1."""
 
     documents: np.ndarray
     starts: np.ndarray
@@ -33,16 +33,16 @@ class Window:
     tokens, targets  int64 [B, T]: inputs and the tokens that follow them
     entity_ids       int64 [B, T]: rows of the stream's memory, 0 for none
     positions        int64 [B, T]: place in the document's part of the window
-    begins           bool [B, T]: does a document begin with the token
-    words            int64 [B, T]: the word of its document that a token is part of; -1 for the
-                     first token of a document
-    starting         int64 [B, rows + 1]: chains whose document starts in this window, by row; 0
-                     elsewhere
-    ending           int64 [B, rows + 1]: the same of those whose document ends in it
+    begins           bool [B, T]: whether a document begins with the token
+    words            int64 [B, T]: index in its document of the word that a token is part of; -1 for
+                     the first token of a document
+    starting         int64 [B, rows + 1]: chains of documents that start in this window, by memory
+                     row; 0 elsewhere
+    ending           int64 [B, rows + 1]: likewise the chains of documents that end in this window
     documents        names of the documents read, stream by stream
-    more             what else an objective has drawn (`LanguageModel.draw`), by name, each [B, ...]
+    more             further arrays an objective draws (`LanguageModel.draw`), by name, [B, ...]
 
-    Chains are numbered from 1 through the whole split. A chain that a stream reads to its end twice
+    Chains are numbered from 1 across the whole split. A chain that a stream reads to its end twice
     in a window ends once, the second time.
     """
 
@@ -59,12 +59,12 @@ class Window:
 
     @property
     def packed(self) -> bool:
-        """Does a stream hold tokens of more than one document?"""
+        """Whether any stream holds tokens of more than one document."""
         return bool((self.positions[:, 1:] == 0).any())
 
     @property
     def new_rows(self) -> np.ndarray:
-        """Rows whose document starts in this window, bool [B, rows + 1]: they are set anew."""
+        """Rows, bool [B, rows + 1], whose document starts in this window; they are set anew."""
         return self.starting > 0
 
 
@@ -82,7 +82,7 @@ class WindowPlan:
             )
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
         self.entities = corpus.highest(self.given)
-        self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, less 1
+        self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, minus 1
         self.streams = plan_streams(
             self.lengths,
             self.entities,
@@ -159,10 +159,10 @@ def plan_streams(
 
 
 def _place(documents: np.ndarray, lengths: np.ndarray, entities: np.ndarray, window: int) -> Stream:
-    """Starts of a stream's documents, and the lowest memory rows that are free there."""
+    """Find where a stream's documents start, and the lowest memory rows that are free there."""
     starts = np.concatenate([[0], np.cumsum(lengths[documents])[:-1]])
     rows = np.zeros(len(documents), np.int64)
-    # (row, end row, end position) of the documents that the present window holds
+    # (row, end row, end position) of the documents in the current window
     taken: list[tuple[int, int, int]] = []
     for k, (document, start) in enumerate(zip(documents, starts, strict=True)):
         taken = sorted(t for t in taken if t[2] > start // window * window)

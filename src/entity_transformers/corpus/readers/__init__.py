@@ -1,11 +1,11 @@
-"""Every format of a corpus is one module of this package, which says how a path is recognised as it
-and read, which splits it has, and where it comes from when no path is given.
+"""Every corpus format is one module of this package, which says how a path is recognised and read,
+which splits the corpus has, and where it comes from when no path is given.
 
-Readers are discovered automatically: put the module, which defines ``READER``, in this folder. It
-loads nothing large when it is imported. What readers share is one folder up: `files` (untrusted
-files, which of them, which split), `ledger` (what is left out, and why), `conll2012` (rows),
-`splitting` (words of running text), `sources` (what is downloaded); other modules here have a
-format's own parts, as `conllu` those of `ontogum` and `jsonl` the rows of `clusters`.
+Readers are discovered automatically: put a module that defines ``READER`` in this folder. It must
+load nothing large when imported. What readers share is one folder up: `files` (untrusted files,
+their choice, their splits), `ledger` (what is left out, and why), `conll2012` (rows), `splitting`
+(words of running text), `sources` (downloads). Some modules here share parts of their formats:
+`ontogum` uses `conllu`, and `clusters` the rows of `jsonl`.
 """
 
 import importlib
@@ -25,7 +25,7 @@ from entity_transformers.corpus.sources import Dataset
 
 
 class Evidence(IntEnum):
-    """What a path is recognised by; the strongest wins."""
+    """The kinds of evidence by which a path is recognised; the strongest wins."""
 
     NAME = 1
     CONTENT = 2
@@ -33,7 +33,7 @@ class Evidence(IntEnum):
 
 
 class Match(NamedTuple):
-    """A path is recognised: by what, and why in words that follow "as"."""
+    """The evidence by which a path is recognised, and the reason, in words that follow "as"."""
 
     evidence: Evidence
     why: str
@@ -41,15 +41,15 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """A format.
+    """The reader of a format.
 
-    name       as corpus.format names it
-    read       documents of a path that is there; what is left out is written down in the ledger
-    recognise  whether a path that is there is of this format
-    splits     which splits such a corpus can have; a study needs train, dev and test
-    patterns   names of a folder's files, of a format whose corpora are the user's own
-    data       which of a folder's files it reads, and where they come from when no path is given
-    provide    for a corpus that the package holds: how many words -> relative file name -> text
+    name       the format's name in corpus.format
+    read       yields the documents of an existing path; the ledger records what is left out
+    recognise  tells whether an existing path is of this format
+    splits     the splits that such a corpus can have; a study needs train, dev and test
+    patterns   names of a folder's files, for a format whose corpora are the user's own
+    data       the files that it reads in a folder, and their source when no path is given
+    provide    for a corpus in the package: number of words -> {relative file name: text}
     """
 
     name: str
@@ -67,7 +67,7 @@ class Reader:
 
     @property
     def needs_path(self) -> bool:
-        """Whether the corpus is the user's own: neither downloaded nor part of the package."""
+        """Whether the corpus must be the user's own, neither downloaded nor part of the package."""
         return self.provide is None and not any(dataset.downloads for dataset in self.data)
 
 
@@ -77,8 +77,8 @@ def read_files(
     ledger: Ledger,
     read: Callable[[SplitFile], Iterator[Document]],
 ) -> Iterator[Document]:
-    """The documents that ``read`` finds in a file, or in those of a folder that match a pattern, by
-    path. A fault of a whole file counts as one of a document.
+    """Yield the documents that ``read`` finds in a file, or in a folder's files that match a
+    pattern, sorted by path. A fault of a whole file counts as that of one document.
     """
     files = find_split_files(path, patterns)
     return (document for file in files for document in ledger.accept(read(file), str(file.path)))
@@ -86,7 +86,7 @@ def read_files(
 
 @cache
 def registry() -> Mapping[str, Reader]:
-    """Every format's reader by its name, sorted."""
+    """Return every format's reader by its name, sorted."""
     found: dict[str, Reader] = {}
     for module in pkgutil.iter_modules(__path__, f"{__name__}."):
         reader: Reader = importlib.import_module(module.name).READER
@@ -97,14 +97,14 @@ def registry() -> Mapping[str, Reader]:
 
 
 def names() -> tuple[str, ...]:
-    """The formats that a study can be made of: those with train, dev and test."""
+    """Return the formats that a study can use: those with train, dev and test."""
     return tuple(
         name for name, reader in registry().items() if {"train", "dev", "test"} <= {*reader.splits}
     )
 
 
 def find_reader(format: str) -> Reader:
-    """The reader of a format. CorpusError for an unknown one."""
+    """Return the reader of a format. CorpusError for an unknown one."""
     if format not in registry():
         raise CorpusError(f"format {format!r}, expected one of {', '.join(registry())}")
     return registry()[format]
@@ -112,13 +112,13 @@ def find_reader(format: str) -> Reader:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that is read once, by iteration; then ``ledger`` says what was left out."""
+    """A corpus that is iterated over once; then its ``ledger`` says what was left out."""
 
     documents: Iterable[Document]
     ledger: Ledger
 
     def __iter__(self) -> Iterator[Document]:
-        """The documents; CorpusError where not a single one is left."""
+        """Yield the documents; CorpusError if not a single one is left."""
         found = False
         for document in self.documents:
             found = True
@@ -135,11 +135,11 @@ class Corpus:
 def read_corpus(
     format: str, path: Path, *, exclude: Iterable[str] = (), bad_documents: Policy = "strict"
 ) -> Corpus:
-    """The documents of a local file or folder in a format of the `registry`.
+    """Read the documents of a local file or folder in a format of the `registry`.
 
-    ``exclude``: glob patterns of document names, left out before they are read. ``bad_documents``:
-    strict raises CorpusError at the first bad one, skip leaves it out; either way nothing is
-    dropped that the ledger does not name.
+    ``exclude``: glob patterns of document names to leave out before they are read.
+    ``bad_documents``: strict raises CorpusError at the first bad document, skip leaves it out;
+    either way the ledger names everything that is dropped.
     """
     reader = find_reader(format)
     if not path.exists():
@@ -149,10 +149,8 @@ def read_corpus(
 
 
 def detect_format(path: Path) -> tuple[str, str]:
-    """Which format a path is of, and why: by a folder's layout, else a file's content, else its
-    name.
-
-    CorpusError where no format fits, or two fit equally well.
+    """Return the format of a path, and the reason: a folder's layout, else a file's content, else
+    its name. CorpusError if no format fits, or if two fit equally well.
     """
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder")

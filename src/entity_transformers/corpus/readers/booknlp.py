@@ -1,10 +1,10 @@
 """BookNLP's output: the words of a book (``BOOK.tokens``) and its entities (``BOOK.entities``),
-both with tabs between columns that their first lines name. A document is a book.
+both tab-separated with the column names in the first line. A document is a book.
 
 Entities are spans [start_token, end_token], the last word included, and COREF is their chain; a
 proper one (prop PROP) is also a named entity of type ``cat``, the outermost where they nest. An
-entity whose COREF is negative has no chain; it is left out and counted. Bytes tell where spaces
-are. Format: the README of booknlp/booknlp, version 1.0.
+entity whose COREF is negative has no chain; it is counted and is not a mention. Byte offsets tell
+where spaces are. Format: the README of booknlp/booknlp, version 1.0.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _PATTERNS = ("*.tokens",)
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """The book of a file, its other one beside it, or a folder's books by path."""
+    """Yield the book of either of its two files, or the books of a folder, sorted by path."""
     if path.suffix == ".entities":
         path = path.with_suffix(".tokens")
     return read_files(path, _PATTERNS, ledger, lambda file: _read_book(*file, ledger))
@@ -50,7 +50,7 @@ def read_book(
     tokens: Iterable[str], entities: Iterable[str], source: str, name: str, split: Split,
     ledger: Ledger,
 ) -> Document:  # fmt: skip
-    """The document of the lines of both files; CorpusError names file and line of a fault."""
+    """Return the document of both files' lines; CorpusError names file and line of a fault."""
     words: list[str] = []
     tags: list[str] = []
     bounds: list[tuple[int, int]] = []
@@ -116,7 +116,7 @@ def _read_entities(
 def _read_columns(
     lines: Iterable[str], source: str, names: Sequence[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """Place of each row, and its values in the columns of these names."""
+    """Yield the place of each row, and its values in the columns with these names."""
     header: list[str] = []
     places: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -144,7 +144,7 @@ def _as_numbers(values: Sequence[str], where: str) -> list[int]:
 
 
 def recognise(path: Path) -> Match | None:
-    """By the first line of a book's words, or of the first one of a folder's."""
+    """Recognise the first line of a book's words, or of the first such file of a folder."""
     if path.suffix == ".entities":
         path = path.with_suffix(".tokens")
     found = find_files(path, _PATTERNS) if path.is_dir() else [path]

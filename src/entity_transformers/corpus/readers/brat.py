@@ -1,11 +1,11 @@
 """brat's standoff: a text (``NAME.txt``) and its annotations (``NAME.ann``).
 
-Every span (``T1  Person 0 4  Anna``) is a mention, one of several pieces from its first character
-to its last, and counted. Spans are of one chain that relations named Coref... (``R1  Coref Arg1:T1
-Arg2:T2``) or equivalences (``*  Equiv T1 T2``) join; one that none names is a chain by itself.
-Relations of other names, and lines of other kinds (E, A, M, N, #), are passed over and counted.
-Chains have the lowest number of their spans. Words are those of `corpus.splitting`, cut where a
-span begins or ends inside one, and each line of the text is a sentence. Format:
+Every span (``T1 Person 0 4 Anna``) is a mention; a discontinuous one goes from its first character
+to its last, and is counted. Spans form one chain if relations named Coref... (``R1 Coref Arg1:T1
+Arg2:T2``) or equivalences (``* Equiv T1 T2``) join them; a span that is in neither is a chain by
+itself. Other relations, and lines of other kinds (E, A, M, N, #), are ignored and counted. A chain
+has the lowest number of its spans. Words are those of `corpus.splitting`, cut where a span begins
+or ends inside one, and each line of the text is a sentence. Format:
 https://brat.nlplab.org/standoff.html.
 """
 
@@ -31,7 +31,7 @@ _FIRST = re.compile(rf"(?:[TREAMN]{_NUMBER}|#\S*|\*)\t")
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """The document of a file, its other one beside it, or a folder's documents by path."""
+    """Yield the document of either of its two files, or a folder's documents, sorted by path."""
     if path.is_dir():
         texts = {text.with_suffix(".ann") for text in find_files(path, ("*.txt",))}
         ledger.counts["texts_without_annotations"] += len(texts - {*find_files(path, _PATTERNS)})
@@ -48,8 +48,8 @@ def _read_files(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator
 def make_document(
     text: str, lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
 ) -> Document:
-    """The document of a text and the lines of its annotations; CorpusError names file and line of
-    a fault.
+    """Return the document of a text and the lines of its annotations; CorpusError names file and
+    line of a fault.
     """
     spans: dict[int, tuple[int, int]] = {}
     joined: list[tuple[str, list[str]]] = []
@@ -104,8 +104,8 @@ def make_document(
 
 
 def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, int]:
-    """First character and the one after the last; CorpusError unless the text says what the
-    annotation quotes.
+    """Return a span's first character and the one after its last; CorpusError unless the text there
+    is what the annotation quotes.
     """
     places = [(int(a), int(b)) for a, b in (one.split(" ") for one in pieces.split(";"))]
     parts = " ".join(text[start:end] for start, end in places)
@@ -118,7 +118,7 @@ def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, in
 
 
 def recognise(path: Path) -> Match | None:
-    """By annotations beside a text, or the first ones of a folder."""
+    """Recognise annotations beside a text, in a folder by the first file of them."""
     found = find_files(path, _PATTERNS) if path.is_dir() else [path.with_suffix(".ann")]
     pair = bool(found) and found[0].is_file() and found[0].with_suffix(".txt").is_file()
     if pair and (path.is_dir() or path.suffix in (".txt", ".ann")):

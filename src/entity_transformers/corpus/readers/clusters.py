@@ -1,16 +1,16 @@
-"""Clusters as JSON lines: what AllenNLP, maverick, fastcoref and e2e-coref's kin write.
+"""Clusters as JSON lines, as written by AllenNLP, maverick, fastcoref and relatives of e2e-coref.
 
 A row has words, as ``words``, ``tokens``, ``document`` or lists of them as ``sentences``, and the
 spans of each entity, as ``clusters``, ``predicted_clusters`` or ``clusters_token_offsets``. Spans
 are [first, last] words of the whole document, the last one included (AllenNLP's predictor and its
 ``document``; maverick's ``tokens`` and ``clusters_token_offsets``; ``sentences`` and ``clusters``
 of the minimised OntoNotes files of Lee et al., 2017). fastcoref's output file has a ``text``
-instead, and spans [start, end) of its characters, the end excluded: its words are those of
+instead, and spans [start, end) of its characters, the end excluded; it is split into words by
 `corpus.splitting`.
 
-Refused by name: a row with two keys that say different things, spans of word pieces
-(``subtoken_map``), and words whose spans seem to have their end excluded. What else is in a row is
-not read. Chains have the number of their cluster.
+Refused, with the key named: a row with two keys that contradict each other, spans of word pieces
+(``subtoken_map``), and spans of words whose ends seem to be excluded. All other keys of a row are
+ignored. A chain's number is that of its cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,13 +47,13 @@ _WORDS = ("words", "tokens", "document")
 _CLUSTERS = ("clusters", "predicted_clusters", "clusters_token_offsets")
 _NAMES = ("name", "doc_key", "doc_id", "id")
 ENOUGH = 20
-"""Mentions of a document one of which has a single word, unless their ends are excluded."""
+"""So many mentions include one of a single word, unless the ends of spans are excluded."""
 Span = Annotated[tuple[Index, Index], Field(strict=False)]
 Clusters = List[List[Span]]
 
 
 class Row(BaseModel):
-    """The keys that are read."""
+    """The keys of a row that are read."""
 
     model_config = ConfigDict(strict=True)
 
@@ -74,7 +74,7 @@ class Row(BaseModel):
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
+    """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
 
     def read_one(file: SplitFile) -> Iterator[Document]:
         return read_clusters(open_lines(file.path, LONGEST_ROW), str(file.path), *file[1:], ledger)
@@ -85,7 +85,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 def read_clusters(
     lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
-    """Documents of a file's lines; a bad row raises CorpusError or is written down."""
+    """Yield the documents of a file's lines; a bad row raises CorpusError or is recorded."""
     names = number_names(name)
 
     def parse(values: Mapping[str, Any], where: str) -> Document:
@@ -126,7 +126,7 @@ def _check(values: Mapping[str, Any], where: str) -> Row:
 
 
 def _pick(row: Row, keys: Sequence[str], where: str) -> tuple[str, Any]:
-    """The one value that all of the keys have that are there."""
+    """Return the first of the keys that are given, and the value that all of those must share."""
     given = {key: value for key in keys if (value := getattr(row, key)) is not None}
     first, *others = given
     for key in others:
@@ -136,8 +136,8 @@ def _pick(row: Row, keys: Sequence[str], where: str) -> tuple[str, Any]:
 
 
 def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
-    """Our values of a row whose spans are of words. Words of white space, as spaCy has them, are
-    left out and counted, and so are mentions of these alone.
+    """Return our values for a row whose spans are of words. Words of white space, as spaCy produces
+    them, are left out and counted, and so are mentions of such words alone.
     """
     key, clusters = _pick(row, _CLUSTERS, where)
     sentences = [sentence for sentence in row.sentences or [] if sentence]
@@ -165,7 +165,7 @@ def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
             f"{where}: {key}: none of {len(mentions)} mentions has a single word: their ends seem"
             " to be excluded, expected [first, last] with the last word included"
         )
-    # how many words are kept before each place
+    # the number of words kept before each place
     before = [*accumulate((not word.isspace() for word in words), initial=0)]
     kept = [(before[start], before[end], chain) for start, end, chain in mentions]
     ledger.counts["words_of_white_space"] += len(words) - before[-1]
@@ -180,7 +180,7 @@ def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
 
 
 def _read_text(row: Row, where: str) -> dict[str, Any]:
-    """Our values of a row whose spans are of characters."""
+    """Return our values for a row whose spans are of characters."""
     key, clusters = _pick(row, _CLUSTERS, where)
     text = row.text or ""
     check_text(text, where, LONGEST_ROW, HALVES)
@@ -215,7 +215,7 @@ def _read_text(row: Row, where: str) -> dict[str, Any]:
 
 
 def recognise(path: Path) -> Match | None:
-    """By the keys of the first row."""
+    """Recognise the keys of the first row."""
     return recognise_rows(path, "clusters", "its rows have clusters")
 
 

@@ -1,13 +1,13 @@
 """CoNLL-U whose column MISC has coreference, ``Entity=``: CorefUD's from 1.0 on, and GUM's.
 
-The words are the syntactic ones. A joined form (3-4) only tells where no space is, and an empty
+The words are the syntactic ones. A multiword token (3-4) only tells where no space is, and an empty
 node (3.1) is no word: a mention that starts or ends at one keeps its words, and one of empty nodes
-alone is left out and counted. Mentions are spans here, so one of several pieces (``e5[1/2]``) goes
-from its first piece to the end of its last one, and is counted.
+alone is left out and counted. Mentions are spans here, so a discontinuous one (``e5[1/2]``) extends
+from its first piece to the end of its last piece, and is counted.
 
-Which fields a bracket has, ``# global.Entity`` says for the rest of its file. Without that line,
-brackets of an entity alone, (e5 ... e5), and those of GUM up to 2.8, (place-103 ... place-103),
-are read, and others refused. Format: Nedoluzhko et al. (2022), CorefUD 1.0, section 4.
+The line ``# global.Entity`` names the fields of brackets for the rest of its file. Without it,
+brackets that contain only an entity, (e5 ... e5), and those of GUM up to 2.8, (place-103 ...
+place-103), are read; others are refused. Format: Nedoluzhko et al. (2022), CorefUD 1.0, section 4.
 """
 
 import re
@@ -39,11 +39,11 @@ FROM_UNIVERSAL = {
     "NOUN": "NN", "NUM": "CD", "PART": "RP", "PRON": "PRP", "PROPN": "NNP", "PUNCT": ".",
     "SCONJ": "IN", "SYM": "SYM", "VERB": "VB", "X": "FW",
 }  # fmt: skip
-"""The Penn Treebank tag that stands for a universal part of speech."""
+"""The Penn Treebank tag that replaces a universal part of speech."""
 _PATTERNS = ("*.conllu", "*.conllu.gz")
 _COLUMNS = 10
 _ID = re.compile(r"([0-9]{1,6})(-[0-9]{1,6}|\.[0-9]{1,6})?")
-"""Of a word (3), of a joined form (3-4) or of an empty node (3.1)."""
+"""The id of a word (3), of a multiword token (3-4) or of an empty node (3.1)."""
 _ENTITY = re.compile(r"(?:^|\|)Entity=([^|]+)")
 _CHUNK = re.compile(r"\(([^()]+)(\))?|([^()]+)\)")
 _PIECE = re.compile(r"(.+)\[([0-9]{1,4})/([0-9]{1,4})\]")
@@ -53,8 +53,8 @@ _FIRST = re.compile(r"#\s*(newdoc|newpar|global\.|sent_id|text\s*=)")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An ``Entity`` cell: what opens in it starts at word ``start``, what closes ends at ``end``
-    (exclusive). They are equal at an empty node, and the cell's line is ``line``.
+    """An ``Entity`` cell: an opening bracket in it starts at word ``start``, a closing one ends at
+    ``end`` (exclusive). The two are equal at an empty node; ``line`` is the cell's line.
     """
 
     start: int
@@ -67,7 +67,7 @@ class Cell:
 class Bracket:
     """A mention, or one of its ``pieces``, while it is read; ``end`` is -1 until it is closed.
 
-    fields  what the opening bracket says, by the names of ``# global.Entity``
+    fields  the values of the opening bracket, by the names of ``# global.Entity``
     """
 
     start: int
@@ -95,7 +95,7 @@ class Table:
     lines: list[int] = field(default_factory=list)
 
     def fault(self, line: int, message: str, column: int) -> CorpusError:
-        """The error at a line."""
+        """Return the error at a line."""
         return CorpusError(f"{self.source}, line {line}, column {column}: {message}")
 
 
@@ -110,7 +110,7 @@ class Block:
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file, or of a folder's files by path; a nameless one has its file's name."""
+    """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
 
     def read_one(file: SplitFile) -> Iterator[Document]:
         return read_documents(open_lines(file.path), str(file.path), *file[1:], ledger)
@@ -121,8 +121,8 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 def read_documents(
     lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
-    """Documents of a file's lines, nameless ones by ``name``; a bad one raises CorpusError or is
-    written down.
+    """Yield the documents of a file's lines, nameless ones numbered after ``name``; a bad one
+    raises CorpusError or is recorded.
     """
     names, empty = number_names(name), True
     for block in split_documents(lines):
@@ -145,7 +145,7 @@ def read_documents(
 
 
 def make_document(table: Table, name: str, split: str, mentions: tuple[Mention, ...]) -> Document:
-    """The document of a table's words and these mentions."""
+    """Return the document of a table's words and these mentions."""
     return Document(
         name=name,
         part=0,
@@ -160,8 +160,8 @@ def make_document(table: Table, name: str, split: str, mentions: tuple[Mention, 
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[Block]:
-    """The documents of a file, each from its ``# newdoc`` on; what stands before the first one is a
-    document if it has words.
+    """Split a file into documents, each of which begins with its ``# newdoc``; the lines before the
+    first one are a document if they have words.
     """
     block = Block()
     for number, line in enumerate(lines, 1):
@@ -179,7 +179,7 @@ def split_documents(lines: Iterable[str]) -> Iterator[Block]:
 
 
 def read_table(block: Block, source: str) -> Table:
-    """The table of a document; CorpusError names line, column and value of a fault."""
+    """Return the table of a document; CorpusError names line, column and value of a fault."""
     lines, first = block.lines, block.first
     check_lines(lines, source, first)
     if is_html(lines[0]):
@@ -209,7 +209,7 @@ def read_table(block: Block, source: str) -> Table:
             if fresh:
                 table.sentence_starts.append(len(table.words))
                 fresh = False
-            position = int(match[1])  # words of a joined form have no space between
+            position = int(match[1])  # no space inside a multiword token
             inside = position <= joined_until
             after = (space and position == joined_until) if inside else spaced
             _add_word(table, fields, number, after)
@@ -248,7 +248,7 @@ def _add_word(table: Table, fields: Sequence[str], number: int, space_after: boo
 
 
 def _add_cell(table: Table, misc: str, number: int, kind: str) -> None:
-    """Keep the row's ``Entity``; ``kind`` is "" for a word, else what makes its number another."""
+    """Keep a row's ``Entity``; ``kind`` is "" for a word, else the rest of its id (-4 or .1)."""
     if "ClusterId" in misc:
         message = "ClusterId, as CorefUD had it before 1.0, expected Entity: use a newer release"
         raise table.fault(number, message, 10)
@@ -263,8 +263,8 @@ def _add_cell(table: Table, misc: str, number: int, kind: str) -> None:
 
 
 def choose_tags(table: Table) -> tuple[str, ...] | None:
-    """Penn Treebank tags: those of column XPOS where all are such, else what stands for those of
-    UPOS; XX where a word has none, None where all have none.
+    """Return Penn Treebank tags: those of column XPOS if all are valid, else replacements for those
+    of UPOS; XX for a word without a tag, None if no word has one.
     """
     tags = table.tags
     if not PENN.issuperset(tags) or not {*tags} - {"_"}:
@@ -273,11 +273,11 @@ def choose_tags(table: Table) -> tuple[str, ...] | None:
 
 
 def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
-    """Mentions of the document in reading order. A chain has the number in its entity's name, as 5
-    of e5, where no two have the same one, else is numbered by its first mention.
+    """Return the document's mentions in reading order. Chains have the numbers in their entities'
+    names, such as 5 in e5, if those all differ, and are otherwise numbered by first mention.
 
-    A bracket or piece without a partner raises CorpusError; where the ledger says skip only it is
-    dropped, and counted as ``unmatched_brackets``.
+    A bracket or piece without a partner raises CorpusError; if the ledger's policy is skip, only
+    the bracket is dropped, and counted as ``unmatched_brackets``.
     """
     found, unmatched = match_brackets(table)
     if unmatched and ledger.policy == "strict":
@@ -306,11 +306,11 @@ def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
 
 
 def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
-    """The mentions, pieces joined, in any order, and (line, message) of each bracket without a
-    partner, by line.
+    """Return the mentions, their pieces joined, in any order, and (line, message) of each bracket
+    without a partner, by line.
 
-    One stack per entity and piece, so that mentions may cross, and of one entity lie in one another
-    (the inner one closes first). CorpusError for a cell that is no bracket expression.
+    Each piece of an entity has its own stack, so mentions may cross, and those of one entity may
+    nest (the inner one closes first). CorpusError for a cell that is no bracket expression.
     """
     opened: list[Bracket] = []
     stacks: dict[str, list[Bracket]] = defaultdict(list)
@@ -349,7 +349,7 @@ def _wrong(table: Table, cell: Cell, expected: str) -> CorpusError:
 def _split_fields(
     table: Table, cell: Cell, text: str, *, opens: bool
 ) -> tuple[str, dict[str, str]]:
-    """The entity of a bracket, with its piece, and the bracket's values by the fields' names."""
+    """Return the entity of a bracket, with its piece, and the bracket's values by field name."""
     names = table.entity_fields
     if not names:
         match = _HEADLESS.fullmatch(text)
@@ -367,8 +367,8 @@ def _split_fields(
 
 
 def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list[Bracket]:
-    """One mention for the pieces of each, from the first word of any to the end of the last; a
-    piece belongs to the latest mention of its entity that lacks it.
+    """Join the pieces of each mention, from the first word of any to the end of the last; a piece
+    belongs to the latest mention of its entity that lacks it.
     """
     mentions: list[Bracket] = []
     lacking: dict[tuple[str, int, int], list[list[Bracket]]] = defaultdict(list)
@@ -394,7 +394,7 @@ def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list
 
 
 def recognise(path: Path) -> Match | None:
-    """By a first comment as CoNLL-U has it, or by its name, or by the names of a folder's files."""
+    """Recognise a first comment as in CoNLL-U, or the name of the file or of one in the folder."""
     if path.is_dir():
         found = find_files(path, _PATTERNS)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None

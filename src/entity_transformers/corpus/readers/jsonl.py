@@ -37,7 +37,7 @@ from entity_transformers.corpus.mentions import flatten_entities
 from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
 
 LONGEST_ROW = 100_000_000
-"""Characters of a row, which holds a whole document."""
+"""Most characters of a row, which holds a whole document."""
 PATTERNS = ("*.jsonl", "*.jsonl.gz")
 _CLUSTERS = re.compile(r'(?<!\\)"(?:predicted_)?clusters(?:_token_offsets)?"\s*:')
 
@@ -45,11 +45,11 @@ Index = Annotated[int, Field(ge=0)]
 Flag = Annotated[int, Field(ge=0, le=1)] | bool
 Chain = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Text = Annotated[str, Field(min_length=1)]
-# JSON has lists only, which a strict tuple refuses; what is inside stays strict
+# JSON has only lists, which a strict tuple refuses; their items stay strict
 Span = Annotated[tuple[Index, Index, Chain], Field(strict=False)]
 Typed = Annotated[tuple[Index, Index, Text], Field(strict=False)]
 Item = TypeVar("Item")
-# a list of a million bad values is refused at the first
+# stop at the first of a million bad values
 List = Annotated[list[Item], Field(fail_fast=True)]
 
 
@@ -71,7 +71,7 @@ class Row(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        """What values have to do with each other."""
+        """Check the values against each other."""
         count, starts = len(self.words), self.sentence_starts
         for key, texts in (("words", self.words), ("tags", self.tags or [])):
             if " ".join(texts).split() != texts:
@@ -97,7 +97,7 @@ class Row(BaseModel):
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file or folder, by path; the path names the split of rows without one."""
+    """Yield a file's or folder's documents, by path, which names the split of rows without one."""
 
     def read_one(file: SplitFile) -> Iterator[Document]:
         return read_rows(open_lines(file.path, LONGEST_ROW), str(file.path), file.split, ledger)
@@ -112,8 +112,8 @@ def read_rows(
     ledger: Ledger | None = None,
     parse: Callable[[Mapping[str, Any], str], Document] | None = None,
 ) -> Iterator[Document]:
-    """Documents of a file's lines, by ``parse`` of a JSON object and its place (`parse_row`); a bad
-    row raises CorpusError or is written down.
+    """Yield the documents that ``parse`` (`parse_row`) makes of each line's JSON object and its
+    place; a bad row raises CorpusError or is recorded.
     """
     ledger, parse, empty = ledger or Ledger(), parse or parse_row, True
     for number, line in enumerate(lines, 1):
@@ -147,7 +147,7 @@ def _parse(line: str, where: str) -> dict[str, Any]:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a key that is given twice JSON takes the last, and says nothing."""
+    """Refuse an object that gives a key twice; JSON would silently take the last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is given twice in " + ", ".join(key for key, _ in pairs))
@@ -155,8 +155,8 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_row(values: Mapping[str, Any], where: str) -> Document:
-    """The document of a JSON object; CorpusError at ``where`` for whatever does not fit."""
-    for key in values:  # not left to pydantic, which can't name a key that is no UTF-8
+    """Return the document of a JSON object; CorpusError at ``where`` for anything invalid."""
+    for key in values:  # pydantic can't name a key that is not UTF-8
         if key not in KEYS:
             raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
     try:
@@ -171,7 +171,7 @@ def parse_row(values: Mapping[str, Any], where: str) -> Document:
 
 
 def describe_fault(error: ValidationError) -> str:
-    """The first fault: key and place in its list, value, and what is expected."""
+    """Describe the first fault: its key and place in a list, its value, and what was expected."""
     first = error.errors(include_url=False)[0]
     if not first["loc"]:
         return first["msg"].removeprefix("Value error, ")
@@ -182,8 +182,8 @@ def describe_fault(error: ValidationError) -> str:
 
 
 def tell_row(line: str) -> str:
-    """The format of JSON lines by the first one: clusters by its keys, lambada where it has a text
-    and none of ours, else jsonl; "" for a line that begins no object.
+    """Tell the format of JSON lines by the first one: clusters by its keys, lambada if it has a
+    text and none of our keys, otherwise jsonl; "" for a line that begins no object.
     """
     if not line.lstrip().startswith("{"):
         return ""
@@ -197,7 +197,7 @@ def tell_row(line: str) -> str:
 
 
 def recognise_rows(path: Path, format: str, why: str) -> Match | None:
-    """By the first row of a file, or of a folder's first file."""
+    """Recognise a format by the first row of a file, or of a folder's first file."""
     if not path.is_dir():
         return Match(Evidence.CONTENT, why) if tell_row(first_line(path)) == format else None
     found = find_files(path, PATTERNS)
@@ -207,7 +207,7 @@ def recognise_rows(path: Path, format: str, why: str) -> Match | None:
 
 
 def recognise(path: Path) -> Match | None:
-    """By a first line that begins as a JSON object does and is of no other format."""
+    """Recognise a first line that begins a JSON object and is of no other format."""
     return recognise_rows(path, "jsonl", "it begins with a JSON object")
 
 

@@ -25,18 +25,18 @@ _FILES: dict[Text, str] = {
 }
 _LAMBADA = f"{RAW}/Victorwz/VaLM/161accd153943a502ec7e3983c448dda07f9d975/data/lambada"
 _FEWEST = 20
-"""Passages that tell the two texts apart by their capitals; fewer may be anything."""
+"""Passages needed to tell the two texts apart by their capitals; fewer may be of either text."""
 
 
 def parse_passages(
     lines: Iterable[str], source: str, text: Text, ledger: Ledger | None = None
 ) -> Iterator[Row]:
-    """Rows {"text": whole passage, "target_start": character offset of the target word} of one file
-    given as lines.
+    """Yield rows {"text": whole passage, "target_start": character offset of the target word} of
+    one file given as lines.
 
-    A passage of the other kind, damaged or without a word raises CorpusError with its line, or is
-    written down in the ledger. A file without any passage, or most of whose passages have capitals
-    as only the other text has them, raises CorpusError under every policy at its end.
+    A passage that is of the other text, damaged or without a word raises CorpusError with its line,
+    or is recorded in the ledger. A file without any passage, or most of whose passages have
+    capitals as only the other text has them, raises CorpusError at its end under every policy.
     """
     ledger, count, capitals = ledger or Ledger(), 0, 0
     for number, line in enumerate(lines, 1):
@@ -62,7 +62,7 @@ def parse_passages(
 
 
 def _parse(line: str, where: str, text: Text) -> str:
-    """The passage of a line; CorpusError for one of the other text."""
+    """Return the passage of a line; CorpusError for a line of the other text."""
     if text == "openai":
         try:
             passage = json.loads(line)["text"]
@@ -93,7 +93,7 @@ def _parse(line: str, where: str, text: Text) -> str:
 def make_documents(
     lines: Iterable[str], source: str, text: Text, split: Split, ledger: Ledger | None = None
 ) -> Iterator[Document]:
-    """Each passage as a document without chains, to be counted like any corpus."""
+    """Yield each passage as a document without chains, so that it is counted like any corpus."""
     for number, row in enumerate(parse_passages(lines, source, text, ledger)):
         yield Document(
             name="lambada",
@@ -106,7 +106,7 @@ def make_documents(
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """The passages of one file, of the text that its first line is from."""
+    """Read the passages of one file, whose first line tells which of the two texts it is."""
     if not path.is_file():
         raise CorpusError(
             f"{path}: a folder, expected one file of LAMBADA ({' or '.join(_FILES.values())})"
@@ -119,7 +119,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 
 
 def recognise(path: Path) -> Match | None:
-    """OpenAI's text by its rows, the original, which is running text, by its name."""
+    """Recognise OpenAI's text by its rows, and the original, which is running text, by its name."""
     if match := recognise_rows(path, "lambada", "its rows have a text and none of jsonl's keys"):
         return match
     name = path.name.lower().removesuffix(".gz")

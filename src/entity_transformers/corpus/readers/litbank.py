@@ -12,8 +12,8 @@ from entity_transformers.corpus.readers import Evidence, Match, Reader
 from entity_transformers.corpus.sources import RAW, pinned
 
 FOLD = 0
-"""LitBank has no single official split; the first fold is used: 80 train, 10 dev and 10 test
-documents.
+"""LitBank has no single official split; the first fold is used: 80 documents for train, 10 for dev
+and 10 for test.
 """
 _LITBANK = f"{RAW}/dbamman/litbank/3e50db0ffc033d7ccbb94f4d88f6b99210328ed8"
 _FOLDS = (
@@ -23,7 +23,7 @@ _FOLDS = (
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a LitBank folder (``coref/conll``, ``splits/0``), singletons included."""
+    """Yield the documents of a LitBank folder (``coref/conll``, ``splits/0``) with singletons."""
     root = root if (root / "coref").is_dir() else find_root(root)
     folder = root / "coref" / "conll"
     files = find_packed(folder, ".conll")
@@ -55,7 +55,7 @@ def _read_files(
 
 
 def recognise(path: Path) -> Match | None:
-    """By the folder of its rows."""
+    """Recognise the folder that holds LitBank's rows."""
     if any((root / "coref" / "conll").is_dir() for root in (path, find_root(path))):
         return Match(Evidence.LAYOUT, "it has the folder coref/conll")
     return None

@@ -24,10 +24,10 @@ _NAMES = frozenset(("NNP", "NNPS"))
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a GUM folder, by name. An excluded document is not even opened.
+    """Yield the documents of a GUM folder, by name. An excluded document is not even opened.
 
     CorpusError for a folder without documents or ``splits.md``; a bad document raises it or is
-    written down.
+    recorded.
     """
     root = root if (root / "dep").is_dir() else find_root(root)
     files = find_packed(root / "dep", ".conllu")
@@ -63,7 +63,7 @@ def _read_files(
 
 
 def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
-    """Split of each document, from the bullet lists of splits.md below ``## train`` and others."""
+    """Return each document's split, from the lists in splits.md below ``## train`` and so on."""
     splits: dict[str, Split] = {}
     heading = ""
     for number, line in enumerate(lines, 1):
@@ -83,7 +83,7 @@ def read_splits(lines: Iterable[str], source: str) -> dict[str, Split]:
 
 
 def read_table(lines: Iterable[str], source: str) -> Table:
-    """The table of the only document of a file."""
+    """Return the table of the only document of a file."""
     blocks = list(split_documents(lines))
     if len(blocks) != 1:
         names = " and ".join(shown(block.name) for block in blocks) or "no document"
@@ -92,7 +92,7 @@ def read_table(lines: Iterable[str], source: str) -> Table:
 
 
 def check_text(name: str, dep: Table) -> None:
-    """Refuse a table of another document, a text that was blanked and a word without a tag."""
+    """Refuse the table of another document, a blanked-out text and a word without a tag."""
     if dep.name != name:
         raise CorpusError(
             f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name"
@@ -110,7 +110,7 @@ def check_text(name: str, dep: Table) -> None:
 
 
 def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
-    """The document of its two tables; CorpusError where they differ."""
+    """Return the document of its two tables; CorpusError if they differ."""
     _check_alignment(dep, chains)
     entities = [entity for entity, is_name in match_typed(dep) if is_name]
     parts = name.split("_")
@@ -123,7 +123,7 @@ def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledg
 
 
 def _check_alignment(dep: Table, chains: Table) -> None:
-    """Both layers must have the same words and sentences."""
+    """Check that both layers have the same words and sentences."""
     for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
         if ours != theirs:
             place = f"{dep.source}, line {dep.lines[word]}"
@@ -136,9 +136,9 @@ def _check_alignment(dep: Table, chains: Table) -> None:
 
 
 def match_typed(table: Table) -> list[tuple[NamedEntity, bool]]:
-    """Mentions of the GUM layer with their types, and is each a name: does it have a proper noun
-    among the words of its head? CorpusError at a bracket without a partner, or whose fields do not
-    say type and head.
+    """Return the mentions of the GUM layer with their types, and whether each is a name, with a
+    proper noun among the words of its head. CorpusError for a bracket without a partner, or without
+    fields for type and head.
     """
     found, unmatched = match_brackets(table)
     for line, message in unmatched:
@@ -162,7 +162,7 @@ def match_typed(table: Table) -> list[tuple[NamedEntity, bool]]:
 
 
 def recognise(path: Path) -> Match | None:
-    """By the folders of its two layers."""
+    """Recognise the folders of the two layers."""
     for root in (path, find_root(path)):
         if (root / "dep").is_dir() and (root / "coref" / "ontogum").is_dir():
             return Match(Evidence.LAYOUT, "it has the folders dep and coref/ontogum")

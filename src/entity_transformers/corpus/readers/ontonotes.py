@@ -25,11 +25,11 @@ REPOSITORY = "coref-data/conll2012_raw"
 FOLDER = "english_v4"
 _LANGUAGES = frozenset(("english", "chinese", "arabic"))
 _PATTERNS = ("*_gold_conll", "*_conll", "*.conll", "*.parquet")
-"""Kinds of files, the best first: only the first kind that is there is read."""
+"""Kinds of files, the best first; only the first kind present is read."""
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Documents of a file, or of a folder's best kind of files, sorted by path."""
+    """Yield the documents of a file, or of a folder's best kind of files, sorted by path."""
     files = find_rows(path, ledger)
     return (document for file, split in files for document in _read_file(file, split, ledger))
 
@@ -41,12 +41,12 @@ def _read_file(file: Path, split: Split, ledger: Ledger) -> Iterator[Document]:
 
 
 def find_rows(root: Path, ledger: Ledger) -> list[tuple[Path, Split]]:
-    """Files of CoNLL-2012 rows (or their parquet form) at or below ``root``, sorted, each with its
-    split.
+    """Find the files of CoNLL-2012 rows (or their parquet form) at or below ``root``, sorted, each
+    with its split.
 
-    Gold files win over automatic ones, English over other languages, version 4 (with version 9's
-    test set) over 12, which has the same texts; what is passed over is counted in the ledger.
-    CorpusError where nothing is left.
+    Gold files are preferred to automatic ones, English to other languages, version 4 (with version
+    9's test set) to version 12, which has the same texts; the ledger counts the files passed over.
+    CorpusError if nothing is left.
     """
     if root.is_file():
         return [(root, split_from_path(PurePath(root.name)))]
@@ -73,7 +73,7 @@ def find_rows(root: Path, ledger: Ledger) -> list[tuple[Path, Split]]:
 
 
 def recognise(path: Path) -> Match | None:
-    """By the first line of a file, or by its name, or by the names of a folder's files."""
+    """Recognise the first line of a file, its name, or the names of a folder's files."""
     if path.is_dir():
         found = find_files(path, (*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel"))
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
@@ -87,8 +87,8 @@ def recognise(path: Path) -> Match | None:
 
 
 def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]:
-    """The folder of the hub's copy of English CoNLL-2012, whose name is the commit, and what to
-    call it. DownloadError in one line where the hub, the network or the licence is in the way.
+    """Download the hub's copy of English CoNLL-2012; return its folder, whose name is the commit,
+    and its origin. DownloadError, in one line, if the hub, the network or the licence prevents it.
     """
     import huggingface_hub
 
@@ -103,7 +103,7 @@ def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, st
         )
         if not any(Path(folder).glob(f"{FOLDER}/*.parquet")):
             raise FileNotFoundError(f"no {FOLDER}/*.parquet in it")
-    # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
+    # the hub's transports (httpx, hf_xet, ...) vary by version, each with its own errors
     except Exception as error:
         raise DownloadError(
             "The corpus of this study, CoNLL-2012 (OntoNotes 5.0), is missing: corpus.path is not"

@@ -1,5 +1,5 @@
-"""The sample corpus, which the package holds: invented stories with gold annotations in the
-official layout of CoNLL-2012, and passages in the manner of LAMBADA.
+"""The sample corpus, which is part of the package: invented stories with gold annotations in the
+official layout of CoNLL-2012, and passages in the style of LAMBADA.
 """
 
 import re
@@ -16,23 +16,23 @@ SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
 
 
 def read_archive() -> dict[str, str]:
-    """The text of every file of the archive, by its name."""
+    """Return the text of every file of the archive, by its name."""
     with (
         as_file(files("entity_transformers") / "data" / "sample.tar.xz") as path,
         tarfile.open(path) as archive,
     ):
-        read: Any = archive.extractfile  # which is None for a folder alone
+        read: Any = archive.extractfile  # it returns None only for a folder
         return {one.name: read(one).read().decode() for one in archive}
 
 
 def read_passages() -> list[str]:
-    """The 400 passages in lower case; the last word of each is its target."""
+    """Return the 400 passages in lower case; the last word of each is its target."""
     return read_archive()[PASSAGES].splitlines()
 
 
 def provide(words: int) -> dict[str, str]:
-    """Relative file name -> text of about as many words, 80 % of them in train: the first parts of
-    each split until it has its share, at least one. 60,000 words are the whole corpus.
+    """Return texts of about ``words`` words by relative file name, 80 % of the words in train: the
+    first parts of each split, at least one, up to its share. 60,000 words are the whole corpus.
     """
     left = {split: words * share for split, share in SHARES.items()}
     kept: dict[str, str] = {}
@@ -50,6 +50,6 @@ def provide(words: int) -> dict[str, str]:
 READER = Reader(
     name="sample",
     read=ontonotes.read,
-    recognise=lambda path: None,  # once written it is a corpus of the format ontonotes
+    recognise=lambda path: None,  # once written, it is a corpus of format ontonotes
     provide=provide,
 )

@@ -1,11 +1,11 @@
-"""Running text: plain UTF-8 files, a book each, without chains. A document is a chapter of one.
+"""Running text: plain UTF-8 files, one book each, without chains. A document is one chapter.
 
-A document's words are spaCy's; its text is its words with the spaces of ``space_after``, which are
-the book's own. A line break is a space there: ``sentence_starts`` are the first words of paragraphs
-(and of lines of verse), which is where the book has a break.
+A document's words are split as by spaCy; joined with the spaces of ``space_after``, which are the
+book's own, they are its text. Line breaks become spaces: ``sentence_starts`` are the first words of
+paragraphs (and of lines of verse), where the book has a break.
 
-A book that lies below a folder named train, dev or test is of that split; where none does, a
-twentieth of the books is dev and another one test, by a digest of their names.
+A book below a folder named train, dev or test belongs to that split; if there is no such book, a
+twentieth of the books is dev and another twentieth test, by a digest of their names.
 """
 
 import logging
@@ -33,14 +33,14 @@ from entity_transformers.corpus.splitting import split_text
 
 log = logging.getLogger(__name__)
 LARGEST = 200_000_000
-"""Bytes of a file; a book of a million words has 6 million."""
+"""Most bytes of a file; a book of a million words has 6 million."""
 MOST_LOST = 0.1
-"""The share of a file's words that may be left out without a remark."""
+"""Share of a file's words that may be left out without a warning."""
 _ENDINGS = (".txt.gz", ".txt")
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Chapters of a file, or of the files of a folder or archive in the order of their names."""
+    """Yield the chapters of a file, or of a folder's or archive's files in order of their names."""
     if path.is_file() and is_archive(path):
         with tempfile.TemporaryDirectory() as folder:
             extract(path, Path(folder))
@@ -76,7 +76,7 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
 
 
 def find_texts(root: Path) -> list[Path]:
-    """The texts of a folder, sorted by path; of LitBank's folder its novels alone."""
+    """Return a folder's texts, sorted by path; in a LitBank folder only the novels."""
     if (root / "coref").is_dir() or (root / "original").is_dir():
         root = root / "original"
     return sorted(path for path in root.rglob("*.txt*") if path.is_file() and _is_text(path))
@@ -87,7 +87,7 @@ def _is_text(path: Path) -> bool:
 
 
 def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
-    """Each file's name without its ending; with its folders, where two have the same."""
+    """Name each file after itself, without the ending; with its folders if two names are equal."""
     stems = {path: _stem(path.name) for path in files}
     often = Counter(stems.values())
     return {
@@ -102,7 +102,7 @@ def _stem(name: str) -> str:
 
 
 def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
-    """The split of each book: by its folders, where a folder of any names one, else by a digest of
+    """Choose each book's split by its folders, if those of any book name one, else by a digest of
     its name. Fewer than three books are all train.
     """
     named = {
@@ -143,7 +143,7 @@ def _read_book(file: Path, name: str, split: Split, ledger: Ledger) -> Iterator[
 
 
 def read_text(file: Path) -> str:
-    """A file's whole text; CorpusError with the place of what is no text."""
+    """Return a file's whole text; CorpusError names the place of anything that is not text."""
     with unpacked(file) as opened:
         data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:
@@ -154,7 +154,7 @@ def read_text(file: Path) -> str:
             f"{file}, line 1: a web page ({shown(text[:60])}), expected plain text: fetch the"
             " book's .txt file"
         )
-    # one search for what is rare, before any line is looked at
+    # lines are looked at only if the file has bytes that are rare in text
     if not data.isascii() or b"\0" in data:
         for number, line in enumerate(text.splitlines(), 1):
             check_text(line, f"{file}, line {number}", LARGEST)
@@ -162,7 +162,7 @@ def read_text(file: Path) -> str:
 
 
 def recognise(path: Path) -> Match | None:
-    """By its files' names, where they are not LAMBADA's; an archive is read by no other format."""
+    """Recognise names of text files other than LAMBADA's, and archives, which only this reads."""
     if path.is_dir():
         found = find_texts(path)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None

@@ -1,5 +1,5 @@
-"""Tasks of examples with labels (step transfer). Tasks are discovered automatically: put a module
-with ``TASK`` in this folder.
+"""Tasks with labelled examples (step transfer). They are discovered automatically: put a module
+that defines ``TASK`` in this folder.
 """
 
 import importlib
@@ -16,7 +16,7 @@ __all__ = ["Example", "Shape", "Task", "find_task", "registry"]
 
 @cache
 def registry() -> Mapping[str, Task]:
-    """Every task by its name, sorted."""
+    """Return every task by its name, sorted."""
     names = [f"{__name__}.{one.name}" for one in pkgutil.iter_modules(__path__)]
     modules = [importlib.import_module(name) for name in names]
     tasks = [module.TASK for module in modules if hasattr(module, "TASK")]
@@ -24,7 +24,7 @@ def registry() -> Mapping[str, Task]:
 
 
 def find_task(name: str) -> Task:
-    """The task of a name. CorpusError for an unknown one."""
+    """Return the task of this name. CorpusError for an unknown name."""
     if name not in registry():
         raise CorpusError(f"task {name!r}, expected one of {', '.join(registry())}")
     return registry()[name]

@@ -1,11 +1,11 @@
-"""What every reader of a task returns and step transfer reads, and how the lines of a task's files
-are read: of a folder, or of a zip archive as it is.
+"""The examples that every reader of a task returns and step transfer uses, and how the lines of a
+task's files are read, from a folder or directly from a zip archive.
 
-Three shapes, those of GPT-1's figure 1, and that of a pronoun:
+There are three shapes: two of those in figure 1 of GPT-1, and one for pronouns:
 
 classification  one text, a label
 entailment      premise and hypothesis, a label
-pronoun         a sentence, the place of a pronoun in it, and what may take its place
+pronoun         a sentence, the place of a pronoun in it, and the candidates for that place
 """
 
 import logging
@@ -41,11 +41,11 @@ class Example:
 
     name     unique within its task
     split    train, dev or test
-    texts    two of shape entailment, else one
+    texts    two for entailment, otherwise one
     label    index of the right label or option; None: none of the options is right (GAP)
-    options  what may take the pronoun's place; () where labels are those of the task
-    blank    characters [start, end) of the text that an option takes the place of; None: no pronoun
-    groups   what scores are also told apart by, such as the pronoun's gender
+    options  candidates for the pronoun's place; () if the labels are the task's
+    blank    characters [start, end) of the text that an option replaces; None: no pronoun
+    groups   properties by which scores are also broken down, such as the pronoun's gender
     """
 
     name: str
@@ -57,7 +57,7 @@ class Example:
     groups: Mapping[str, str] = field(default_factory=dict)
 
     def fill(self, option: int) -> tuple[str, str]:
-        """The sentence up to the end of an option in the pronoun's place, and its rest."""
+        """Return the sentence up to the end of an option in the pronoun's place, and the rest."""
         assert self.blank is not None
         start, end = self.blank
         return self.texts[0][:start] + self.options[option], self.texts[0][end:]
@@ -68,12 +68,12 @@ _EXAMPLE = TypeAdapter(Example)
 
 @dataclass(frozen=True)
 class Task:
-    """A task: its examples' shape, and where they are and how they are read.
+    """A task: the shape of its examples, where its files are, and how they are read.
 
     dataset  its files
-    splits   those that its files fill
-    read     examples of a path that is there, each checked; what is left out is written down
-    labels   names of the labels, in the order of their indices; () where each example has options
+    splits   the splits that its files provide
+    read     yields the examples below a path, each checked; the ledger records those left out
+    labels   names of the labels, in the order of their indices; () if each example has options
     """
 
     dataset: Dataset
@@ -84,15 +84,15 @@ class Task:
 
     @property
     def name(self) -> str:
-        """That of its files."""
+        """The name of the task, which is that of its data set."""
         return self.dataset.name
 
 
 def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
-    """The lines of the file ``name`` below ``root``, which may be that file or a zip archive: where
-    each is, as errors say it, and its text without the line break.
+    """Yield the lines of the file ``name`` below ``root``, which may also be that file or a zip
+    archive: each line's place, for error messages, and its text without the line break.
 
-    A file that is missing or damaged, a web page, or a line that is no UTF-8 raises CorpusError.
+    CorpusError for a missing or damaged file, a web page, or a line that is not UTF-8.
     """
     places = (root / name, root / Path(name).name, root, *sorted(root.glob("*.zip")))
     paths = [path for path in places if path.is_file()]
@@ -112,8 +112,8 @@ def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
 def read_each(
     rows: Iterable[tuple[str, Row]], parse: Callable[[Row], Example], ledger: Ledger
 ) -> Iterator[Example]:
-    """The example of each row, which comes after its place; one that ``parse`` can't read raises
-    CorpusError or is written down.
+    """Yield the example of each (place, row); a row that ``parse`` can't read raises CorpusError or
+    is recorded in the ledger.
     """
     for where, row in rows:
         try:
@@ -128,7 +128,7 @@ def read_each(
 
 
 def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
-    """At most so many of each split, evenly spaced, in their order; all of them for None."""
+    """Keep at most ``most`` examples of each split, evenly spaced and in order; None: all."""
     kept: set[int] = set()
     for split in {example.split for example in examples}:
         own = [i for i, example in enumerate(examples) if example.split == split]
@@ -140,8 +140,8 @@ def thin_out(examples: Sequence[Example], most: int | None) -> list[Example]:
 def group_examples(
     examples: Sequence[Example], keys: Sequence[str]
 ) -> Iterator[tuple[dict[str, str], list[int]]]:
-    """The groups of examples that have the same values of these keys, in their order: the values,
-    and the examples' numbers.
+    """Group examples that share the values of these keys; yield the values, in sorted order, and
+    the indices of the examples.
     """
     found: dict[tuple[str, ...], list[int]] = {}
     for number, example in enumerate(examples):
@@ -159,8 +159,8 @@ def _name_label(task: Task, label: int | None) -> str:
 def read_all(
     roots: Mapping[str, Path], policy: Any, statistics: dict[str, dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The examples of each task as rows; what was counted of a task, bad ones included, is in
-    ``statistics`` when its examples have been read.
+    """Yield the examples of each task as rows; when a task has been read, ``statistics`` holds its
+    counts and its bad examples.
     """
     from entity_transformers.corpus.tasks import find_task
 
@@ -181,7 +181,7 @@ def read_all(
 
 
 def load_examples(path: Path, tasks: tuple[str, ...]) -> dict[str, list[Example]]:
-    """The examples of the named tasks in examples.jsonl; ValueError for a task that has none."""
+    """Load the named tasks' examples from examples.jsonl; ValueError for a task without any."""
     found: dict[str, list[Example]] = {name: [] for name in tasks}
     for row in read_json_lines(path):
         if (name := row.pop("task")) in found:

@@ -15,7 +15,7 @@ _FILES = {"train": "development", "dev": "validation", "test": "test"}
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """The three files; the authors' development is train, their validation dev."""
+    """Yield the examples; the authors' development file is train, their validation file dev."""
     for split, file in _FILES.items():
         lines = read_lines(root, f"gap-{file}.tsv")
         names = next(lines, ("", ""))[1].split("\t")

@@ -1,4 +1,4 @@
-"""What takes a pronoun's place when a candidate is put there: with 's, in small letters or not."""
+"""How a candidate is written in a pronoun's place: with 's or without, in lower case or not."""
 
 import re
 
@@ -6,7 +6,7 @@ GENDERS = {
     **dict.fromkeys(("he", "him", "his", "himself"), "masculine"),
     **dict.fromkeys(("she", "her", "hers", "herself"), "feminine"),
 }
-"""The gender of a pronoun, as GAP and WinoBias have them."""
+"""The gender of a pronoun, as GAP and WinoBias annotate it."""
 _POSSESSIVE = frozenset(("my", "his", "our", "their", "its", "hers"))
 _ARTICLES = frozenset(("the", "a", "an", "she", "he", "it", "they", "my", "his", "her", "their"))
 _NO_NOUN = frozenset(
@@ -24,8 +24,8 @@ _NO_NOUN = frozenset(
 
 
 def is_possessive(pronoun: str, following: str) -> bool:
-    """Does the pronoun stand for a possessor? Of her, which is either, the word after it decides:
-    an ending, a mark or a function word follows an object, anything else is what is possessed.
+    """Whether the pronoun stands for a possessor. *her* is an object if a mark, a function word or
+    a word in -ly follows, otherwise a possessive.
     """
     if pronoun.lower() != "her":
         return pronoun.lower() in _POSSESSIVE
@@ -35,10 +35,10 @@ def is_possessive(pronoun: str, following: str) -> bool:
 
 
 def write_option(candidate: str, before: str, possessive: bool) -> str:
-    """A candidate as it stands after the text ``before``: its article in capitals only where a
-    sentence begins, with 's for a possessor.
+    """Write a candidate as it stands after the text ``before``: its article is capitalised only at
+    the start of a sentence, and a possessor takes 's.
 
-    The rule is lm-evaluation-harness' of wsc273; there a sentence begins after a full stop alone.
+    This is the rule of lm-evaluation-harness for wsc273; there only a full stop ends a sentence.
     """
     first, space, rest = candidate.partition(" ")
     if first.lower() in _ARTICLES and space:

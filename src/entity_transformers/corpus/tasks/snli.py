@@ -1,7 +1,7 @@
 """SNLI (Bowman et al., 2015): does a sentence follow from another, contradict it, or neither?
 
-These are the authors' dev and test, which can be had in small files; train and dev are parts of
-their dev.
+The files are the authors' dev and test sets, which are available in small files; train and dev are
+both taken from the authors' dev set.
 """
 
 import zlib
@@ -18,7 +18,7 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """Line i of three files is a pair; a tenth of the authors' dev premises is dev, else train."""
+    """Yield a pair per line of three files; a tenth of the authors' dev, by premise, is dev."""
     for file in ("dev", "test"):
         columns = [read_lines(root, f"{part}.{file}") for part in ("s1", "s2", "labels")]
         rows = (

@@ -1,9 +1,9 @@
 """WinoBias (Zhao et al., 2018): two occupations and a pronoun, once of the stereotypical gender and
-once of the other. Type 1 needs knowledge of the world, type 2 is decided by syntax.
+once of the other. Type 1 requires world knowledge, type 2 is decided by syntax.
 
-The files are in CoNLL-2012's form, with a chain of the occupation that is right and the pronoun;
-the other occupation is found by its name. What is put in the pronoun's place is the occupation as
-it stands in the sentence; his, and her where the other version of the sentence has his, takes 's.
+The files are in CoNLL-2012's format, with one chain of the correct occupation and the pronoun; the
+other occupation is found by its name. The pronoun is replaced by an occupation as it stands in the
+sentence, with 's for *his*, and for *her* where the sentence's other version has *his*.
 """
 
 import re
@@ -33,12 +33,12 @@ _OCCUPATION = re.compile(rf"\b(?:(?:the|a|an) )?({'|'.join(OCCUPATIONS)})\b", re
 
 _BEGIN = re.compile(r"#begin document \((.*)\);")
 Sentence = tuple[Document, Document | None, str, Mapping[str, str]]
-"""A document of one sentence, its other version, the split, and type and version."""
+"""A document of one sentence, its other version, its split, and its type and version."""
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """All sentences of the eight files; ``groups`` tell the type, the version and the pronoun's
-    gender. The two versions of a sentence have one number.
+    """Yield all sentences of the eight files; ``groups`` holds the type, the version and the
+    pronoun's gender. The two versions of a sentence share a number.
     """
     for split, kind in product(_SPLITS, _TYPES):
         found = {
@@ -55,7 +55,7 @@ def read(root: Path, ledger: Ledger) -> Iterator[Example]:
 
 
 def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, tuple[Document, str]]]:
-    """Each sentence by its number, and where it stands."""
+    """Yield the number of each sentence, with its document and its place in the file."""
     file = f"conll_format/{name}.v4_auto_conll"
     begins: dict[str, str] = {}
 
@@ -97,8 +97,8 @@ def _make_example(sentence: Sentence) -> Example:
 
 
 def _has_possessor(document: Document, twin: Document | None, place: int) -> bool:
-    """Does the pronoun at a place stand for a possessor? For *her* the sentence's other version
-    decides, where it has as many words.
+    """Whether the pronoun at a place stands for a possessor. For *her* the sentence's other version
+    decides, provided that it has as many words.
     """
     word, following = document.words[place], document.words[place + 1 : place + 2]
     if word.lower() == "her" and twin is not None and len(twin.words) == len(document.words):

@@ -15,8 +15,8 @@ _DEV_TENTH = 10
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """train_l without each tenth pair of twins, which is dev; the authors' dev, whose test has no
-    answers, is test.
+    """Yield the examples: every tenth pair of twins of train_l is dev, the rest train; the authors'
+    dev is test, since their own test set has no answers.
     """
     twins: dict[str, int] = {}
     for example in read_each(read_lines(root, "train_l.jsonl"), _make_example, ledger):

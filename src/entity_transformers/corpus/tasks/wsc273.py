@@ -18,15 +18,15 @@ _POSSESSED = frozenset(
         " concentration. legs arms bassinet. chest will. boyfriend."
     ).split()
 )
-"""The words after [MASK] where it hides his or her before what is possessed. The file leaves the
-pronoun out; these are the 26 schemas of the original collection that have a possessive there.
+"""The words that follow [MASK] where it replaces *his* or *her* before a possessed noun. The file
+omits the pronoun; these are the 26 schemas of the original collection with a possessive there.
 """
 Block = tuple[int, list[str]]
-"""Its number from 1 on, and its lines."""
+"""The number of a block, counted from 1, and its lines."""
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """Blocks of four lines: the sentence, [MASK], both candidates, the right one. All are test."""
+    """Yield the blocks, all test: the sentence, [MASK], both candidates, and the right one."""
     return read_each(_split_blocks(root), _make_example, ledger)
 
 
@@ -42,7 +42,7 @@ def _split_blocks(root: Path) -> Iterator[tuple[str, Block]]:
 def _make_example(block: Block) -> Example:
     number, (sentence, mask, candidates, right) = block
     before, after = (" ".join(part.split()) for part in sentence.split(mask.strip()))
-    # the file has the right one first, throughout
+    # in the file the right candidate always comes first
     named = sorted(part.strip() for part in candidates.split(","))
     possessive = after.split()[0] in _POSSESSED
     start = before + " " * bool(before)
