@@ -362,7 +362,9 @@ def align_split(
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
-    """Return entity (from 1 by first appearance; 0: none) and kept mention (-1) per word, int32."""
+    """Return the entity (numbered from 1 by first appearance; 0: none) and the kept mention (-1:
+    none) of each word, both int32 [words].
+    """
     size, numbers = len(document.words), dict[int, int]()
     entity, mention = np.zeros(size, np.int32), np.full(size, -1, np.int32)
     for i, kept in enumerate(flatten(document.mentions, size, policy)[0]):

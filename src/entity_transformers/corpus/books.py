@@ -38,7 +38,7 @@ _END_MATTER = re.compile(
 _LATE = 0.9
 """Matter that follows a book stands in the last tenth of the file's words."""
 _LICENCE = 50
-"""Words assumed for each "Gutenberg" in its header and licence, which repeat it every 35 words."""
+"""Words assumed for each "Gutenberg" in the header and licence, which have one in 35 words."""
 _WRAPPED, _UNWRAPPED = 50, 120
 """Shortest line that may have been wrapped, and longest that anybody wraps, in characters."""
 
@@ -224,7 +224,7 @@ def numeral(text: str) -> int | None:
 
 
 def find_heading(block: Block, index: int) -> Heading | None:
-    """Return the heading that a block is by its form, regardless of its neighbours, or None."""
+    """Return the heading that a block looks like by its form alone, or None."""
     line = " ".join(block.lines[0].split()).strip(_ORNAMENTS)
     short = len(block.lines) <= _LINES and sum(map(len, block.lines)) <= _CHARACTERS
     if _SPECIAL.fullmatch(line) and short:
@@ -260,7 +260,7 @@ def _with_keyword(match: re.Match[str], index: int, short: bool) -> Heading | No
 
 
 def is_title(text: str) -> bool:
-    """Whether a text is in capitals, or has a title's capitals and does not end in , or ;."""
+    """Whether a text is in capitals, or has a title's capitals and no final comma or semicolon."""
     if text.isupper():
         return True
     long = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) >= 4]

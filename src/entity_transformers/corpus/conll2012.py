@@ -53,7 +53,7 @@ _HEADER = re.compile(
 
 @dataclass
 class Block:
-    """The lines of one document in a file; ``first`` is the line number of its header."""
+    """The lines of one document in a file; ``first`` is the line number of the header."""
 
     source: str
     first: int
@@ -105,7 +105,7 @@ def _read_documents(
 
 
 def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
-    """Yield a file's documents, unparsed. Text outside them is an error, and so is no document."""
+    """Yield a file's documents, unparsed; reject text outside them, and a file without any."""
     block: Block | None = None
     found = strayed = False
     for number, line in enumerate(lines, 1):
@@ -171,7 +171,7 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
 
 def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
     """Return the fields of every word, and each sentence's first word. CorpusError unless rows have
-    enough columns, equally many in a sentence, one document and part, and a word number.
+    enough columns, equally many in a sentence, one document and part, and a numeric word number.
     """
     rows: list[list[str]] = []
     starts: list[int] = []
@@ -256,8 +256,8 @@ def match_chains(cells: Iterable[tuple[int, str]]) -> list[Mention]:
 
 
 def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
-    """Return the typed spans, which may nest, of the (word, cell) pairs, the one that ends last
-    first and an outer span before an inner one. Anything else raises WordError.
+    """Return the typed spans of the (word, cell) pairs, which may nest, by descending ends and an
+    outer one before an inner one; a malformed cell or a bracket without a partner raises WordError.
     """
     entities: list[NamedEntity] = []
     opened: list[tuple[int, str]] = []

@@ -58,7 +58,7 @@ def check_words(words: Sequence[str], where: str) -> None:
 
 
 def reading_order(mention: Mention) -> tuple[int, int, int]:
-    """Sort mentions by start, the longest first: the key for the mentions of a document."""
+    """Return the key by which mentions are sorted: by start, the longest first, then by chain."""
     return (mention.start, -mention.end, mention.chain)
 
 

@@ -192,7 +192,7 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
 
 
 def _manifest(dataset: Dataset, folder: Path, origin: str) -> Manifest:
-    """Return the manifest of a data set's folder, or of its file if it has one pinned file only."""
+    """Return the manifest of a data set's folder, or of its file if it has just one pinned file."""
     if dataset.source and len(dataset.source.files) == 1:
         file = folder / dataset.source.files[0].path
         return list_files(file, [file], origin)
@@ -246,7 +246,7 @@ def open_evaluated(name: str, files: Manifest, *, bad_documents: Policy) -> Corp
 
 
 def read_evaluated(listed: Mapping[str, Manifest]) -> dict[str, list[Document]]:
-    """Read the documents of evaluation sets, by name; bad ones, unusable there too, are skipped."""
+    """Read evaluation sets' documents, by name, except bad ones, which can't be evaluated on."""
     found = {}
     for name, files in listed.items():
         corpus = open_evaluated(name, files, bad_documents="skip")

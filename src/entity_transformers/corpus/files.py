@@ -25,7 +25,7 @@ LONGEST_LINE = 1_000_000
 """Most characters of a line; the longest real one, of metadata in GUM, has a few thousand."""
 UNPACKED, MOST_PACKED = 100_000_000, 100
 """Bytes that any packed file may unpack to, and the multiple of its size allowed to a larger one:
-text packs to a third, and blank lines to a thousandth, of their size.
+text packs to a third of its size, and blank lines to a thousandth.
 """
 ENTRY = 512
 """Bytes counted for each entry of an archive beside its content: the size of a tar's header."""
@@ -59,14 +59,14 @@ def split_name(name: str) -> list[str]:
 
 
 def find_root(folder: Path) -> Path:
-    """Return the one folder inside, if there is nothing else (GitHub's archives), else itself."""
+    """Return a folder's only entry if that is a folder (GitHub's archives), else the folder."""
     inside = list(folder.iterdir()) if folder.is_dir() else []
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else folder
 
 
 def find_packed(folder: Path, ending: str) -> dict[str, Path]:
-    """Return the files directly in a folder with an ending, ``.gz`` or not, sorted, by what
-    precedes the ending; CorpusError if there are none.
+    """Return a folder's own files with this ending, ``.gz`` or not, sorted, keyed by their names up
+    to the ending; CorpusError if there are none.
     """
     files = sorted(file for end in ("", ".gz") for file in folder.glob(f"*{ending}{end}"))
     if not files:
@@ -158,7 +158,7 @@ def extract(archive: Path, folder: Path) -> None:
                 for member in tape:
                     if not member.isdir():
                         write(member.name, tape.extractfile(member))
-                if tape.fileobj:  # on to the end, where a compressed archive has its checksum
+                if tape.fileobj:  # read to the end, where a compressed archive has its checksum
                     tape.fileobj.read(1 << 20)
     except _DAMAGED as error:
         raise CorpusError(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from entity_transformers.corpus.document import CorpusError, Document, Split, slice_document
 
 SHARE = 20
-"""A twentieth of the corpus is held out for each split."""
+"""A twentieth of the corpus goes to each split that is held out."""
 FEWEST = 5
 """Fewest documents of a split for which the report gives an interval and a verdict."""
 LEAST = 200
@@ -20,9 +20,9 @@ def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Do
     least `FEWEST` documents moved to each where that leaves train the majority.
 
     Whole documents are drawn by a digest of their names if each split can have one and if there are
-    at least ``SHARE`` or some have chains, tags or named entities. Otherwise (chapters of a book)
-    they are one text, cut at sentence starts inside no mention, in parts at its end; CorpusError if
-    too short.
+    at least ``SHARE`` or some have chains, tags or named entities. Otherwise, as with the chapters
+    of one book, they are one text, whose end is cut off, and in parts, at sentence starts inside no
+    mention. CorpusError if the text is too short for that.
     """
     train = [document for document in documents if document.split == "train"]
     others = [document for document in documents if document.split != "train"]

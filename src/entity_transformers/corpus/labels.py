@@ -16,7 +16,7 @@ may have looked at the first.
 
 def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
     """Return the split with the labels of ``layer`` (`layers.LABELS`, or a resolver's by its name,
-    as it is or changed) given to models; ``seed`` is for labels that are drawn.
+    as it is or changed) as those given to a model; ``seed`` draws the random ones.
 
     ValueError for a resolver that has not annotated this split, and for nouns if the corpus has no
     parts of speech.

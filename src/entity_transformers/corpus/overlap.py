@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHINGLE = 8
-"""Words of a shingle, which are consecutive."""
+"""A shingle is this many consecutive words."""
 FEWEST = 16
 """Shared shingles needed for a passage: 23 words, which nobody writes twice by chance."""
 GAP = 40

@@ -62,7 +62,9 @@ def list_corpus(section: Any, cache: Path) -> Manifest:
 def write_documents(
     params: Any, listed: Manifest, output: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Write each split's documents as JSON lines; return statistics and what was left out."""
+    """Write every split's documents as JSON lines; return their statistics, and what was left out
+    and why.
+    """
     section, root = params.corpus, Path(listed["root"])
     how = {"exclude": section.exclude, "bad_documents": section.bad_documents}
     corpus = read_corpus(section.format, root, **how)

@@ -82,8 +82,7 @@ def pinned(
     archive: str = "",
 ) -> Dataset:
     """Return the data set of the files in a packaged list, ``listed`` or ``name`` (sha256, bytes,
-    path per line), below the address ``base``; ``moved``: a folder whose files have another
-    address.
+    path per line), below the address ``base``; ``moved``: a folder that has another address.
     """
     checksums = files(__package__) / "checksums" / f"{listed or name}.sha256"
     found = []

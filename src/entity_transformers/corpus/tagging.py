@@ -54,7 +54,7 @@ def split_words(text: str) -> list[str]:
 
 
 def make_windows(words: Sequence[str], lower_case: bool) -> list[Window]:
-    """Return each word after the `CONTEXT` words before it, with quotes and digits unified."""
+    """Return each word after the `CONTEXT` words before it, quotes and digits normalised."""
     padded = [""] * CONTEXT
     for word in words:
         plain = re.sub(r"\d", "0", _QUOTES.get(word, word).replace("’", "'"))
@@ -131,7 +131,7 @@ def find_last_words(document: Document) -> list[int]:
 
 
 def score_tagger(tagger: Tagger, documents: Iterable[Document]) -> dict[str, Any]:
-    """Apply `score_groups` to all words ("words") and to the last of sentences ("last_words")."""
+    """Apply `score_groups` to all words ("words") and to sentence-final ones ("last_words")."""
     examples = list(_list_examples(documents, tagger.lower_case))
     found = tagger.tag([window for window, _, _ in examples])
     rows = [(gold, group, last) for (_, gold, last), group in zip(examples, found, strict=True)]

@@ -75,8 +75,8 @@ def _number_runs(ids: np.ndarray) -> np.ndarray:
 
 
 def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS) -> AlignedCorpus:
-    """Return the first ``tokens`` tokens of the documents that have most mention tokens among them,
-    in corpus order and with the labels given. The choice depends on no model.
+    """Return the first ``tokens`` tokens of the documents that have the most mention tokens among
+    them, in corpus order and with the labels given. No model influences the choice.
     """
     named = [(corpus.gold[part][:tokens] > 0).sum() for part in corpus.slices]
     chosen = np.sort(np.argsort(-np.array(named), kind="stable")[:documents])
@@ -85,7 +85,7 @@ def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS)
 
 def take_middle(corpus: AlignedCorpus, tokens: int, edge: int) -> AlignedCorpus:
     """Return ``tokens`` tokens from the middle of each document, or from its start unless ``edge``
-    remain on either side; the first one is always the document's first token, which is of no word.
+    remain on either side; the first is always the document's first token, which is part of no word.
     """
     spans = []
     for own in corpus.slices:

@@ -121,8 +121,8 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
 def read_documents(
     lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
-    """Yield the documents of a file's lines, nameless ones numbered after ``name``; a bad one
-    raises CorpusError or is recorded.
+    """Yield the documents of a file's lines, nameless ones named after ``name``; a bad one raises
+    CorpusError or is recorded.
     """
     names, empty = number_names(name), True
     for block in split_documents(lines):

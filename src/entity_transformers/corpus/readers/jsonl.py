@@ -112,8 +112,8 @@ def read_rows(
     ledger: Ledger | None = None,
     parse: Callable[[Mapping[str, Any], str], Document] | None = None,
 ) -> Iterator[Document]:
-    """Yield the documents that ``parse`` (`parse_row`) makes of each line's JSON object and its
-    place; a bad row raises CorpusError or is recorded.
+    """Yield the documents that ``parse`` (default `parse_row`) makes of each line's JSON object and
+    its place; a bad row raises CorpusError or is recorded.
     """
     ledger, parse, empty = ledger or Ledger(), parse or parse_row, True
     for number, line in enumerate(lines, 1):

@@ -87,7 +87,7 @@ def _is_text(path: Path) -> bool:
 
 
 def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
-    """Name each file after itself, without the ending; with its folders if two names are equal."""
+    """Return each file's name without the ending, with its folders where two names are equal."""
     stems = {path: _stem(path.name) for path in files}
     often = Counter(stems.values())
     return {
@@ -154,7 +154,7 @@ def read_text(file: Path) -> str:
             f"{file}, line 1: a web page ({shown(text[:60])}), expected plain text: fetch the"
             " book's .txt file"
         )
-    # lines are looked at only if the file has bytes that are rare in text
+    # lines are checked one by one only if the file is not plain ASCII text
     if not data.isascii() or b"\0" in data:
         for number, line in enumerate(text.splitlines(), 1):
             check_text(line, f"{file}, line {number}", LARGEST)
@@ -162,7 +162,7 @@ def read_text(file: Path) -> str:
 
 
 def recognise(path: Path) -> Match | None:
-    """Recognise names of text files other than LAMBADA's, and archives, which only this reads."""
+    """Recognise text files by name, except LAMBADA's, and archives, which no other format reads."""
     if path.is_dir():
         found = find_texts(path)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None

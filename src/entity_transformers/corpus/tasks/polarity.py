@@ -14,7 +14,9 @@ _SPLITS = ("train",) * 8 + ("dev", "test")
 
 
 def read(root: Path, ledger: Ledger) -> Iterator[Example]:
-    """Split without an official split: of every ten lines the ninth is dev and the tenth test."""
+    """Yield the examples. There is no official split: of every ten lines of a file the ninth is
+    dev, the tenth test.
+    """
     for label, ending in enumerate(("neg", "pos")):
         lines = read_lines(root, f"sentence_polarity/rt-polarity.{ending}")
         rows = ((where, (label, ending, i, line)) for i, (where, line) in enumerate(lines))

@@ -42,7 +42,7 @@ def _split_blocks(root: Path) -> Iterator[tuple[str, Block]]:
 def _make_example(block: Block) -> Example:
     number, (sentence, mask, candidates, right) = block
     before, after = (" ".join(part.split()) for part in sentence.split(mask.strip()))
-    # in the file the right candidate always comes first
+    # sorted, since the file always has the right candidate first
     named = sorted(part.strip() for part in candidates.split(","))
     possessive = after.split()[0] in _POSSESSED
     start = before + " " * bool(before)
