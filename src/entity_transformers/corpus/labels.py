@@ -142,7 +142,7 @@ def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarr
     """Label random spans, as many and as long as the mentions, by their spelling, int32 [N]."""
     drawn = np.full_like(spans, -1)
     for d, whole in enumerate(corpus.slices):
-        part = slice(whole.start + 1, whole.stop)  # <|endoftext|> is none
+        part = slice(whole.start + 1, whole.stop)  # <|endoftext|> is in no span
         sizes = np.unique(spans[part][spans[part] >= 0], return_counts=True)[1]
         drawn[part] = place_spans(sizes, part.stop - part.start, np.random.default_rng([seed, d]))
     return name_by_spelling(corpus, drawn)

@@ -82,7 +82,7 @@ class WindowPlan:
             )
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
         self.entities = corpus.highest(self.given)
-        self.first_chains = np.cumsum(self.entities) - self.entities  # of each document, minus 1
+        self.first_chains = np.cumsum(self.entities) - self.entities  # each first chain, minus 1
         self.streams = plan_streams(
             self.lengths,
             self.entities,

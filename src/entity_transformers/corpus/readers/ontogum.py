@@ -116,7 +116,7 @@ def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledg
     parts = name.split("_")
     return replace(
         conllu.make_document(dep, name, split, read_mentions(chains, ledger)),
-        genre=parts[1] if len(parts) > 2 else "",  # bio of GUM_bio_byron
+        genre=parts[1] if len(parts) > 2 else "",  # bio in GUM_bio_byron
         tags=tuple(dep.tags),
         named_entities=flatten_entities(entities, ledger),
     )
