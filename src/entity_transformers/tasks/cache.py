@@ -2,15 +2,15 @@
 (Grave, Joulin and Usunier, 2017, "Improving neural language models with a continuous cache",
 https://arxiv.org/abs/1612.04426).
 
-Of the last n tokens of the document the cache holds the state h_i before each and the token x_i+1
-that came. With theta and lambda chosen on other text,
+For the last n tokens of the document, the cache holds the state h_i before each token and the token
+x_i+1 itself. With theta and lambda chosen on other text,
 
     p_cache(w) ∝ sum over i of [w = x_i+1] exp(theta h_t · h_i)             (equation 3)
     p(w) = (1 - lambda) p_LM(w) + lambda p_cache(w)                         (equation 5)
 
-States are divided by their lengths, so theta has one scale for every model. Where the cache is
-still empty p is p_LM. Dimensions: T tokens of a document, W width, S sizes, A thetas, N predicted
-tokens of the split.
+States are divided by their lengths, so theta has one scale for every model. While the cache is
+empty, p is p_LM. Dimensions: T tokens of a document, W width, S sizes, A thetas, N predicted tokens
+of the split.
 """
 
 from collections.abc import Sequence
@@ -27,15 +27,15 @@ from entity_transformers.models.base import LanguageModel
 
 THETAS = (1.0, 3.0, 6.0, 10.0, 15.0, 25.0)
 ROWS = 256
-"""Predictions that are compared with all earlier states at once."""
+"""Number of predictions that are compared with all earlier states at once."""
 
 
 @dataclass(frozen=True)
 class CacheScores:
-    """What a model and caches of several sizes give to the tokens that came.
+    """The probabilities that a model and caches of several sizes give to the tokens of a text.
 
     model   float64 [N]        p_LM of each predicted token
-    cache   float64 [S, A, N]  p_cache of it, by size and theta
+    cache   float64 [S, A, N]  its p_cache, by size and theta
     filled  bool [N]           does the cache hold anything yet?
     """
 
@@ -69,9 +69,9 @@ class Cached:
 def read_scores(
     model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
 ) -> CacheScores:
-    """What the model and caches of ``sizes`` give to every token but the leading ``<|endoftext|>``,
-    with the split's labels; windows and errors as of `read_windows`. A cache compares states, and
-    begins anew with each document.
+    """Return the probabilities that the model and caches of ``sizes`` give to every token but the
+    leading ``<|endoftext|>``, with the split's labels; windows and errors as in `read_windows`. A
+    cache compares states, and starts anew with each document.
     """
     lengths = np.diff(corpus.offsets) - 1
     filled = np.ones(lengths.sum(), bool)
@@ -88,18 +88,18 @@ def read_scores(
 def recall_targets(
     states: Tensor, targets: np.ndarray, sizes: Sequence[int], thetas: Sequence[float] = THETAS
 ) -> np.ndarray:
-    """p_cache of each target [S, A, T] from the states before them [T, W]; 0 for the first one,
-    before which the cache is empty.
+    """Return p_cache of each target, [S, A, T], from the states before them [T, W]; 0 for the first
+    one, before which the cache is empty.
     """
     unit = torch.nn.functional.normalize(states.float(), dim=-1)
     following = torch.from_numpy(targets.astype(np.int64)).to(states.device)
     moments = torch.arange(len(targets), device=states.device)
     shape = len(sizes), len(thetas), len(targets)
-    found = torch.zeros(shape, dtype=torch.float64, device=states.device)  # no wait for each number
+    found = torch.zeros(shape, dtype=torch.float64, device=states.device)  # one transfer at the end
     for start in range(0, len(targets), ROWS):
         end = min(start + ROWS, len(targets))
         first = max(0, start - max(sizes, default=0))  # no cache holds an older entry
-        # entry i was made when token i came: at t the entries before t are there
+        # entry i is made when token i is read: at time t the entries before t exist
         similar = unit[start:end] @ unit[first:end].T
         age = moments[start:end, None] - moments[first:end]
         same = following[start:end, None] == following[first:end]
@@ -118,14 +118,14 @@ def recall_targets(
 
 
 def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray:
-    """Nats of each token under the mixture, float64 [N], by the indices of size and theta."""
+    """Return the nats of each token under the mixture, float64 [N], for one size and theta."""
     share = np.where(scores.filled, weight, 0.0)
     mixed = share * scores.cache[size, theta] + (1 - share) * scores.model
     return -np.log(np.maximum(mixed, 1e-300))
 
 
 def choose(scores: CacheScores, size: int) -> Choice:
-    """The theta and lambda of the lowest loss: of every theta in the grid with its best lambda."""
+    """Return the theta with the lowest loss under its best lambda, and that lambda."""
     best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()))
     plain = scores.model[scores.filled]
     for theta, cache in enumerate(scores.cache[size]):
@@ -137,8 +137,8 @@ def choose(scores: CacheScores, size: int) -> Choice:
 
 
 def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
-    """The lambda that gives the tokens, of p_LM and p_cache [n], the highest likelihood, to 1e-7; 0
-    for none. The likelihood is concave in it, so its slope is bisected.
+    """Return the lambda that maximises the likelihood of the tokens, from p_LM and p_cache [n], to
+    1e-7; 0 without tokens. The log-likelihood is concave in lambda, so its slope is bisected.
     """
     low, high = 0.0, 1.0 if len(plain) else 0.0
     gap = cache.astype(float) - plain
@@ -152,8 +152,8 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
 def score_sizes(
     model: LanguageModel, chosen: AlignedCorpus, judged: AlignedCorpus, **how: Any
 ) -> list[Cached]:
-    """The split ``judged`` without a cache, then with one of each size, of the theta and lambda
-    that are best on ``chosen``; ``how`` as of `read_scores`.
+    """Score the split ``judged`` without a cache, then with one of each size, with the theta and
+    lambda that are best on ``chosen``; ``how`` as in `read_scores`.
     """
     tuned = read_scores(model, chosen, **how) if how["sizes"] else None
     scores = read_scores(model, judged, **how)

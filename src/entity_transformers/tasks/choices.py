@@ -1,13 +1,13 @@
 """Which of two candidates a pronoun stands for, decided by a language model that was not trained to
-decide: the one that makes the text likelier, as lm-evaluation-harness scores choices.
+decide: the candidate that makes the text likelier, as lm-evaluation-harness scores choices.
 
 partial  each candidate takes the pronoun's place, and what follows it is scored (Trinh and Le,
          2018)
 refers   the text stays as it is, and each candidate is scored after ``"she" refers to`` (after
          Brown et al., 2020); only where the text has a pronoun, and not a blank
 
-A text may tell its chains (`tasks.telling`) before the pronoun that is asked for: of the pronoun
-itself and of what follows it nothing is told.
+The text may tell its chains (`tasks.telling`) before the pronoun in question; nothing is told about
+the pronoun itself or in the text after it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,11 @@ GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "gap": (("gender",),),
     "winobias": (("version",), ("type", "version")),
 }
-"""By task, the groups that it is also judged in."""
+"""For each task, the keys of the groups of examples in which it is also scored."""
 
 
 def decide(run: Run) -> Rows:
-    """What step choices does."""
+    """Yield the rows of step choices."""
     section = run.section
     loaded = load_examples(run.home("examples") / "examples.jsonl", section.tasks)
     for task, every in loaded.items():
@@ -51,9 +51,9 @@ def decide(run: Run) -> Rows:
 
 
 def _score(run: Run, examples: Sequence[Example], scoring: str) -> np.ndarray:
-    """The log-probabilities of both options of examples [N, 2]."""
+    """Return the log-probabilities of the two options of each example, [N, 2]."""
     texts = [text for example in examples for text in ask(example, scoring)]
-    unique = list(dict.fromkeys(texts))  # with its candidate, WinoBias has each sentence twice
+    unique = list(dict.fromkeys(texts))  # filled in, WinoBias's versions of a sentence are equal
 
     def score() -> list[float]:
         how = {"window": run.entry.lm.window, "batch": run.section.batch}
@@ -64,7 +64,7 @@ def _score(run: Run, examples: Sequence[Example], scoring: str) -> np.ndarray:
 
 
 def ask(example: Example, scoring: str) -> list[tuple[str, str]]:
-    """Of each option what is given, and what is scored after it."""
+    """Return, for each option, the text that is given and the text that is scored after it."""
     if scoring == PARTIAL:
         return [example.fill(option) for option in range(len(example.options))]
     assert example.blank is not None
@@ -73,8 +73,8 @@ def ask(example: Example, scoring: str) -> list[tuple[str, str]]:
 
 
 def encode(texts: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> list[Pair]:
-    """What is given and what is scored as tokens, both cut from one encoding of the whole, as in
-    the harness: the spaces between them belong to what is scored.
+    """Return the tokens that are given and those that are scored, both cut from one encoding of the
+    whole text, as in the harness: the spaces between them belong to the scored part.
     """
     before = [given.rstrip() for given, _ in texts]
     whole = ["".join(text) for text in texts]
@@ -85,8 +85,8 @@ def encode(texts: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> list[Pair]
 
 
 def tell_each(examples: Sequence[Example], seed: int) -> tuple[list[int], dict[str, list[Example]]]:
-    """The indices of the examples that have something to tell, and these with their ``chains``
-    told, and with those of ``others``, which are drawn by the seed.
+    """Return the indices of the examples with something to tell, and these examples with their own
+    ``chains`` told and with those of ``others``, which are drawn by the seed.
     """
     numbers: list[int] = []
     found: dict[str, list[Example]] = {"chains": [], "others": []}
@@ -101,8 +101,8 @@ def tell_each(examples: Sequence[Example], seed: int) -> tuple[list[int], dict[s
 
 
 def tell(example: Example, generator: np.random.Generator | None = None) -> Example | None:
-    """The example with its chains told; with a ``generator`` each bracket has the words of another
-    entity that was named before it. None where there is no mention to explain, or nobody else.
+    """Return the example with its chains told; with a ``generator``, each bracket names another
+    entity mentioned before. None if no mention needs an explanation, or there is no other entity.
     """
     assert example.blank is not None
     (start, end), text = example.blank, example.texts[0]
@@ -114,11 +114,11 @@ def tell(example: Example, generator: np.random.Generator | None = None) -> Exam
 
 
 def judge(task: str, examples: Sequence[Example], nats: np.ndarray, **about: str) -> Rows:
-    """The share of examples whose right option is the likelier one, of all and in the task's
-    groups, by log-probabilities ``nats`` [N, 2]: ``accuracy``, and ``majority``, that of the
-    commonest label; of each example ``correct``, and outside groups ``margin``, by how many nats
-    the right option is the likelier. The two versions of a sentence of WinoBias are one unit in a
-    group.
+    """Yield the share of examples whose right option is the likelier one by the log-probabilities
+    ``nats`` [N, 2] (``accuracy``) and the share of the most common label (``majority``), for all
+    examples and in the task's groups. For each example yield ``correct`` and, outside groups,
+    ``margin``: by how many nats the right option is likelier. In a group, the two versions of a
+    WinoBias sentence are one unit.
     """
     labels = np.array([example.label for example in examples], dtype=np.int64)
     rows = np.arange(len(examples))

@@ -15,8 +15,8 @@ from entity_transformers.tasks.remember import TextMemory, Way, keep_nothing
 
 
 class Word(NamedTuple):
-    """A word of the text: its entity (0: none), and in each way of reading its nats and the
-    likeliest token where it begins.
+    """A word of the text, its entity (0: none) and, for each way of reading, its nats and the most
+    likely token where it begins.
     """
 
     text: str
@@ -26,7 +26,7 @@ class Word(NamedTuple):
 
 
 def read_entities(reader: DocumentReader, source: Source) -> dict[str, Way]:
-    """A text by a model that has a memory of entities: with it and without."""
+    """Read a text by a model that has a memory of entities: with the memory and without."""
     found = {}
     for name, entities in (("memory", True), ("without", False)):
         read = reader.read(source, entities=entities)
@@ -39,8 +39,8 @@ def read_entities(reader: DocumentReader, source: Source) -> dict[str, Way]:
 def read_names(
     reader: DocumentReader, document: Document, resolver: Resolver | None, kept: int
 ) -> tuple[Source, dict[str, Way]]:
-    """A text by a model without one, in its windows: beside names as text (`TextMemory`), alone,
-    and beside as many of the latest tokens.
+    """Read a text by a model without a memory, in its windows: after names as text (`TextMemory`),
+    alone, and after as many of the latest tokens.
     """
     memory = TextMemory(reader, document, resolver, budget=kept)
     ways = {"names": memory.keep, "window": keep_nothing, "recent": memory.keep_recent}
@@ -49,7 +49,7 @@ def read_names(
 
 
 def list_words(reader: DocumentReader, source: Source, ways: Mapping[str, Way]) -> list[Word]:
-    """The words of a text, and what each way of reading gave for it."""
+    """Return the words of a text with the results of each way of reading."""
     words: list[Word] = []
     for word, group in groupby(range(len(source.words)), key=source.words.__getitem__):
         if word >= 0:
@@ -67,7 +67,7 @@ def list_words(reader: DocumentReader, source: Source, ways: Mapping[str, Way]) 
 
 
 def list_names(words: list[Word]) -> dict[int, list[str]]:
-    """The names of each entity in reading order."""
+    """Return the names of each entity in reading order."""
     names: dict[int, list[str]] = {}
     for entity, same in groupby(words, key=lambda word: word.entity):
         form = " ".join(word.text for word in same)

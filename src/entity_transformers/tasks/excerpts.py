@@ -1,4 +1,4 @@
-"""A few documents token by token: the loss of each under a model, and where it read its memory."""
+"""A few documents token by token: each token's loss, and what the model read of its memory."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.probe import watch
 
 TOP = 3
-"""Entities told of each token: those that it read most of."""
+"""How many entities are listed for each token: those with the largest shares of its attention."""
 
 
 def score_tokens(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
 ) -> dict[str, np.ndarray]:
-    """Of each token of ``corpus`` its nats without labels (``off`` float32 [N]) and, of a model
-    that reads entities, with those given (``on``), as `score_modes` has them; of one that also
-    shows its attention, what it read of its memory to predict the token: `read_memory`.
+    """Return the nats of each token of ``corpus`` without labels (``off`` float32 [N]) and, if the
+    model reads entities, with those given (``on``), as in `score_modes`; if it also shows its
+    attention, add what it read of its memory to predict the token (`read_memory`).
     """
     how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
     found = {"off": score_corpus(model, give(corpus, "none"), **how)}
@@ -37,9 +37,9 @@ def score_tokens(
 def read_memory(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
 ) -> dict[str, np.ndarray]:
-    """The share of the entity attention, mean of all its layers and heads, that the position before
-    each token gave to the vectors of each entity: the largest `TOP`, ``entity`` int32 [N, TOP] (0:
-    no further one) and ``share`` float32 [N, TOP]. What is left went to tokens without an entity.
+    """Return the share of the entity attention, mean of its layers and heads, that the position
+    before each token gave to the vectors of each entity: the largest `TOP`, ``entity`` int32 [N,
+    TOP] (0: none) and ``share`` float32 [N, TOP]. The rest went to other entities or to none.
     """
     assert corpus.given is not None
     model.show_attention()
@@ -47,7 +47,7 @@ def read_memory(
     share = np.zeros((len(corpus.tokens), TOP), np.float32)
     with watch(model, "entity") as seen:
         for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
-            # a layer whose window has no entity returns no weights, and reads none
+            # a layer returns no weights for a window without entities, where it reads nothing
             layers = [one.float().mean(1) for one in seen.values() if one is not None]
             if layers:
                 weights = (torch.stack(layers).sum(0) / len(seen)).cpu().numpy()
@@ -66,8 +66,8 @@ def read_memory(
 def _sum_by_entity(
     weights: np.ndarray, given: np.ndarray, where: np.ndarray, shape: tuple[int, ...]
 ) -> np.ndarray:
-    """The weights [T, T] of a window of which the last ``shape[1]`` positions are new, and the real
-    ones of them are ``where`` [n], summed by the entity of what was read: [n, entities + 1].
+    """Sum the attention weights [T, T] of a window by the entity of the token read: [n, entities +
+    1]. The last ``shape[1]`` positions are new; ``where`` [n] are those that are not padding.
     """
     context = weights.shape[1] - shape[1]
     labels = given[where[0] - context : where[-1] + 1]

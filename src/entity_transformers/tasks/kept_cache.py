@@ -1,9 +1,9 @@
-"""A continuous cache (`tasks.cache`) of a few tokens, kept by some policy, beside the window of a
-model that stays as it is.
+"""A continuous cache (`tasks.cache`) of a few tokens, kept by some policy, beside the window of an
+unchanged model.
 
-An entry is the model's hidden state before a kept token, in float16, and the token. Of the texts,
-in the order of their names, every other one is in the first of two folds; theta and lambda are
-chosen on one fold for the other, so that each text is judged once.
+An entry is the model's hidden state before a kept token, in float16, and the token. Sorted by name,
+every other text is in the first of two folds; theta and lambda are chosen on one fold for the
+other, so that each text is judged once.
 
 Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
 """
@@ -28,15 +28,15 @@ from entity_transformers.tasks.cache import CacheScores, choose, mix
 from entity_transformers.tasks.text_memory import NOTHING, Keep, Reading
 
 THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
-"""Higher than those of `tasks.cache`: a pretrained model's states are all alike to some extent."""
+"""Higher than in `tasks.cache`: the states of a pretrained model are all alike to some extent."""
 
 
 @torch.inference_mode()
 def read_kept(
     states: Tensor, tokens: Tensor, keeps: Sequence[Keep], window: int, stride: int
 ) -> tuple[np.ndarray, list[int]]:
-    """p_cache float32 [K, A, N] of each token of a text, 0 where the cache is empty, and the bytes
-    that each cache holds at most. ``states`` float16 [N, W]: before the tokens that follow.
+    """Return p_cache float32 [K, A, N] of each token of a text, 0 where the cache is empty, and the
+    most bytes that each cache holds. ``states`` float16 [N, W] predict the tokens that follow.
     """
     unit = functional.normalize(states.float(), dim=-1)
     found = torch.zeros(len(keeps), len(THETAS), len(tokens), device=states.device)
@@ -52,7 +52,7 @@ def read_kept(
         if start:
             close -= close.amax(1, keepdim=True)
         same = tokens[new + 1 : end + 1, None] == tokens[1 : start + 1]
-        # all policies at once: the weights of their entries are summed by one product
+        # one matrix product sums the weights of the entries of every policy
         for a, theta in enumerate(THETAS):
             weight = torch.exp(theta * close)
             whole, hit = weight @ chosen, (weight * same) @ chosen
@@ -61,7 +61,7 @@ def read_kept(
 
 
 def measure_window(model: LanguageModel, window: int) -> int | None:
-    """The bytes of the keys and values of a window; None for a model that keeps none."""
+    """Return the bytes of the keys and values of a window; None for a model that keeps none."""
     if not model.can("attend"):
         return None
     ids = torch.zeros(1, window, dtype=torch.int64, device=model.device)
@@ -71,10 +71,11 @@ def measure_window(model: LanguageModel, window: int) -> int | None:
 
 
 def fold_texts(names: Sequence[str]) -> np.ndarray:
-    """Which of two folds each text is in, bool [D]: by turns, in the order of their names.
+    """Return which of two folds each text is in, bool [D]: alternately, in the order of their
+    names.
 
     Raises:
-        ValueError: there is one text alone, and none to learn from.
+        ValueError: there is only one text, and none to learn from.
     """
     if len(names) < 2:
         raise ValueError(
@@ -89,9 +90,9 @@ def fold_texts(names: Sequence[str]) -> np.ndarray:
 def cross_fit(
     model: np.ndarray, cache: np.ndarray, offsets: np.ndarray, folds: np.ndarray
 ) -> tuple[np.ndarray, list[tuple[float, float]]]:
-    """Nats float64 [N] of the tokens of all texts, each with the theta and lambda that are best on
-    the other fold, and those of both folds. ``model`` [N] and ``cache`` [A, N] are probabilities;
-    the first token of a text has none.
+    """Return the nats, float64 [N], of the tokens of all texts, each with the theta and lambda that
+    are best on the other fold, and the values used in both folds. ``model`` [N] and ``cache`` [A,
+    N] are probabilities; the first token of a text has none.
     """
     nats, chosen = np.zeros(len(model)), []
     fold = np.repeat(folds, np.diff(offsets))
@@ -109,9 +110,8 @@ def cross_fit(
 
 
 def read_texts(reading: Reading) -> Iterator[tuple[slice, Tensor, np.ndarray, list[Keep]]]:
-    """Text by text, where it lies in the corpus, its final states float16 [N, W], the nats [N] that
-    the model pays for its tokens, and what is kept by each policy and budget. The states are kept
-    on disk.
+    """Yield, for each text, its place in the corpus, its final states float16 [N, W], the model's
+    nats [N] of its tokens, and what is kept by each policy and budget. The states are kept on disk.
     """
     model, corpus, window = reading.model, reading.corpus, reading.window
     [weights] = [one for one in list_weights(reading.home) if one.suffix == ".safetensors"]
@@ -127,7 +127,7 @@ def read_texts(reading: Reading) -> Iterator[tuple[slice, Tensor, np.ndarray, li
 
 
 def score_caches(reading: Reading) -> Rows:
-    """The rows of step kept_cache."""
+    """Yield the rows of step kept_cache."""
     corpus, window = reading.corpus, reading.window
     base, folds = np.ones(len(corpus.tokens)), fold_texts(corpus.names)
     cached = np.zeros((len(reading.keys), len(THETAS), len(base)), np.float32)

@@ -1,5 +1,5 @@
-"""The keys and values of a few tokens, kept by some policy, in the window's own attention
-(`models.entity_cache`): what they are worth to a model that stays as it is.
+"""The keys and values of a few tokens, kept by some policy, in the attention of the window itself
+(`models.entity_cache`): what they are worth to an unchanged model.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ ATTENDED: dict[str, dict[str, int]] = {
     "heavy hitters": {},
     "lately attended": {"queries": 32, "pool": 5},
 }
-"""Policies that choose by attention: how `AttendedCache` counts it (H2O; SnapKV, whose authors'
-defaults these are).
-"""
+"""Policies that choose by attention, and how `AttendedCache` measures it (H2O; SnapKV, with its
+authors' defaults)."""
 
 
 def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int = 0) -> EntityCache:
-    """What holds the keys and values of a window and of what is kept: by the attention that it got
-    where the policy says so.
+    """Return the cache that holds the keys and values of a window and of the kept tokens; policies
+    in `ATTENDED` choose these by the attention that they received.
     """
     policy, _, budget = key
     how = {"sinks": sinks, "every": window - context, "window": context}
@@ -36,8 +35,8 @@ def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int =
 def read_with(
     model: LanguageModel, tokens: np.ndarray, cache: EntityCache
 ) -> tuple[np.ndarray, int]:
-    """Nats float32 [N] of each token of a text, 0 for the first, and the bytes of all that the
-    cache holds at its end.
+    """Return the nats, float32 [N], of each token of a text, 0 for the first, and the bytes that
+    the cache holds at its end.
     """
     with torch.inference_mode():
         states = cache.read(model.module, tokens[:-1]).float()
@@ -46,8 +45,9 @@ def read_with(
 
 
 def score_keys(reading: Reading) -> Rows:
-    """The rows of step kept_keys (`score_policies`): a token sees at least ``section.context``
-    tokens before it, at most a window, the first tokens of the text, and what is kept.
+    """Yield the rows of step kept_keys (`score_policies`): a token sees at least
+    ``section.context`` tokens before it, at most a window, the first tokens of the text, and the
+    kept ones.
     """
     context, sinks = reading.section.context, reading.section.sinks
 

@@ -1,15 +1,15 @@
-"""A trained pointer into a few tokens, kept by some policy, beside the window of a model that stays
-as it is: the learnt counterpart of the continuous cache of `tasks.kept_cache`.
+"""A trained pointer into a few tokens, kept by some policy, beside the window of an unchanged
+model: the learnt counterpart of the continuous cache of `tasks.kept_cache`.
 
-With h_t the model's final state (without mean and of variance 1), and entry i the state h_i before
-a kept token x_i, the scores of the entry and of the model are
+With h_t the model's final state (normalised to mean 0 and variance 1), and entry i the state h_i
+before a kept token x_i, the scores of the entry and of the model are
 
     s_i = Q h_t · K h_i / sqrt(D),  s_0 = u · h_t + v
 
 and one softmax over the model and all entries mixes p(w) = (1 - g) p_LM(w) + g sum over the entries
-of a_i [x_i = w], as in a pointer sentinel mixture (Merity et al., 2017, equations 3 to 6). What is
-held of an entry is K h_i, in float16, and the token. Q, K, u and v are learnt on one fold of the
-texts for the other, so that each text is judged once.
+of a_i [x_i = w], as in a pointer sentinel mixture (Merity et al., 2017, equations 3 to 6). An entry
+holds K h_i, in float16, and the token. Q, K, u and v are learnt on one fold of the texts for the
+other, so that each text is judged once.
 
 Dimensions: C windows of a text, T new tokens of each, M entries, W width, D the pointer's.
 """
@@ -42,7 +42,7 @@ class Entries:
 
     where    int64 [C, T]  the inputs that are new in it; the tokens after them are predicted
     valid    bool [C, T]   False where the text has ended
-    entries  int64 [C, M]  the states before the tokens that are kept; -1: none
+    entries  int64 [C, M]  places of the states before the kept tokens; -1: none
     """
 
     where: Tensor
@@ -51,7 +51,7 @@ class Entries:
 
 
 def lay_entries(length: int, keep: Keep, window: int, stride: int) -> Entries:
-    """Of a text of ``length`` tokens; windows that have no text before them are left out."""
+    """Return the entries of a text's windows, without those that have no text before them."""
     plans = [one for one in plan_windows(length - 1, window, stride) if one[0]]
     kept = [keep(start) for start, _, _ in plans]
     kept = [places[places > 0] - 1 for places in kept]
@@ -64,25 +64,25 @@ def lay_entries(length: int, keep: Keep, window: int, stride: int) -> Entries:
 
 
 class KeptPointer(nn.Module):
-    """Q, K, u and v."""
+    """The pointer's parameters Q, K, u and v."""
 
     def __init__(self, width: int, size: int) -> None:
         super().__init__()
         self.query, self.key = (nn.Linear(width, size, bias=False) for _ in range(2))
         self.model = nn.Linear(width, 1)
         nn.init.orthogonal_(self.query.weight)
-        self.key.load_state_dict(self.query.state_dict())  # like states have the larger scores
+        self.key.load_state_dict(self.query.state_dict())  # similar states have larger scores
         nn.init.normal_(self.model.weight, std=0.02 / math.sqrt(width))
         nn.init.constant_(self.model.bias, min(size, width) / math.sqrt(size) + MARGIN)
 
     def hold(self, states: Tensor) -> Tensor:
-        """What is held of these states [..., W], float16 [..., D]."""
+        """Return what is held of states [..., W], float16 [..., D]."""
         kept: Tensor = self.key(states).half()
         return kept
 
     def forward(self, states: Tensor, tokens: Tensor, nats: Tensor, kept: Entries) -> Tensor:
-        """Nats [n] of the tokens after the valid inputs. ``states`` float32 [N, W], normalised;
-        ``nats`` [N]: what the model alone pays for each token.
+        """Return the nats [n] of the tokens after the valid inputs. ``states`` float32 [N, W] are
+        normalised; ``nats`` [N] are those of each token under the model alone.
         """
         there = kept.entries.clamp_min(0)
         query, key = self.query(states)[kept.where], self.hold(states)[there].float()
@@ -97,11 +97,11 @@ class KeptPointer(nn.Module):
 
 
 Text = tuple[Tensor, Tensor, Tensor, Entries]
-"""A text's normalised states, its tokens, what the model alone pays, and what is kept."""
+"""A text's normalised states, its tokens, their nats under the model alone, and what is kept."""
 
 
 def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer:
-    """Learn from these texts: a step of Adam for each, in another order each time."""
+    """Train a pointer with one step of Adam per text, in a new order in each epoch."""
     torch.manual_seed(seed)
     pointer = KeptPointer(texts[0][0].shape[1], section.size)
     optimizer = torch.optim.Adam(pointer.parameters(), lr=section.learning_rate)
@@ -115,7 +115,7 @@ def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer
 
 
 def score_pointers(reading: Reading) -> Rows:
-    """The rows of step kept_pointer, means over the pointers of several seeds."""
+    """Yield the rows of step kept_pointer, means over the pointers of several seeds."""
     corpus, section = reading.corpus, reading.section
     folds, base, read = fold_texts(corpus.names), np.zeros(len(corpus.tokens)), []
     for own, states, nats, keeps in read_texts(reading):

@@ -1,11 +1,11 @@
 """LAMBADA (table 3): last word, last token and whole passage, each passage in one window.
 
-The last-word score is lm-evaluation-harness's ``lambada`` rule, re-derived here: the context is all
-before the last space without trailing white space, the target is the rest; both are cut from one
-encoding of the passage; ``<|endoftext|>`` is put before a passage of one word, which has no other
-context, and before no other; of a passage longer than the window the last ``window`` inputs are
-kept; perplexity is exp(-mean over passages of the target's summed log-probability); a passage is
-right if every target token is the argmax.
+The last-word score follows lm-evaluation-harness's ``lambada`` task, reimplemented here. The
+context is everything before the last space, without trailing white space, and the target is the
+rest; both are cut from one encoding of the passage. Only a passage of one word, which has no
+context, has ``<|endoftext|>`` put before it. Of a passage longer than the window, the last
+``window`` inputs are kept. Perplexity is exp(-mean over passages of the target's summed
+log-probability); a passage is right if every target token is the argmax.
 """
 
 import re
@@ -31,10 +31,10 @@ Above = Callable[[AlignedCorpus, int], tuple[LanguageModel, AlignedCorpus]]
 
 @dataclass(frozen=True)
 class Passage:
-    """An encoded passage of n tokens: ``tokens`` int32 [n], each one's white-space word ``words``
-    int32 [n], first token of the target.
+    """An encoded passage of n tokens: ``tokens`` int32 [n], the white-space word of each, ``words``
+    int32 [n], and the index of the first token of the target.
 
-    One of a single word starts with ``<|endoftext|>``, whose word is -1.
+    A passage of a single word starts with ``<|endoftext|>``, whose word is -1.
     """
 
     tokens: np.ndarray
@@ -43,7 +43,7 @@ class Passage:
 
 
 def encode_passages(rows: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> list[Passage]:
-    """Encode rows of ``text`` and ``target_start``."""
+    """Encode rows that have ``text`` and ``target_start``."""
     contexts = [len(row["text"][: row["target_start"]].rstrip()) for row in rows]
     texts = [
         row["text"] if context else " " + row["text"][row["target_start"] :]
@@ -74,14 +74,14 @@ def score_passages(
     above: Above | None = None,
 ) -> pd.DataFrame:
     """Score every passage without entities, ``batch`` of similar length at a time: a row per
-    passage, in nats and counts. Where states of the blocks below are kept, ``above`` gives the
-    model and the text that read them.
+    passage, in nats and counts. If states of the lower blocks are kept, ``above`` gives the model
+    and the text that read them.
 
     target_*   the last word: nats, tokens, target tokens that are not the argmax
     last_*     the last token: nats, not the argmax (0 or 1)
-    passage_*  every token but the first that the window holds
-    word_*     the tokens of words that the window holds whole, and how many such words (the first
-               word's first token is never predicted)
+    passage_*  every token in the window but the first
+    word_*     the tokens of words that lie wholly in the window, and the number of such words (the
+               first word's first token is never predicted)
     truncated        was the passage longer than the window?
     without_context  was it a single word, read after ``<|endoftext|>``?
 
@@ -94,7 +94,7 @@ def score_passages(
                 f" window only {window}"
             )
     lengths = np.array([len(passage.tokens) for passage in passages], np.int64)
-    cuts = np.maximum(lengths - window - 1, 0)  # the last token is no input
+    cuts = np.maximum(lengths - window - 1, 0)  # the last token is not an input
     kept = [p.tokens[cut:] for p, cut in zip(passages, cuts, strict=True)]
     corpus = give(join_sources([(tokens, np.zeros(len(tokens))) for tokens in kept]), "none")
     words = np.concatenate(
@@ -138,8 +138,8 @@ def score_passages(
 
 
 def passage_rows(scores: pd.DataFrame) -> Rows:
-    """Scores of the last word, the last token and the whole passage, and of each passage the nats
-    of its last word and whether it is right, for McNemar's test.
+    """Yield the scores of the last word, the last token and the whole passage and, for each
+    passage, the nats of its last word and whether it is right, for McNemar's test.
     """
     n, total = len(scores), {name: scores[name].to_numpy().sum().item() for name in scores}
     total["passages"] = n

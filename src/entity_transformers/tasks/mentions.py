@@ -1,5 +1,5 @@
-"""Where a trained model's memory pays: the loss of every token by what it is to the entities, with
-each way of labels, with and without a continuous cache around the model, and with room for few
+"""Where a trained model's memory pays: the loss of every token by its relation to the entities, for
+each layer of labels, with and without a continuous cache around the model, and with room for few
 entities in a pointer's memory.
 
 A token's kind follows from one layer of mentions, whatever labels a model reads, so that all models
@@ -34,7 +34,7 @@ TOKENS = ("begin", "rest")
 SORTS = ("name", "pronoun", "description")
 DISTANCES = tuple(str(2**power) for power in range(18))
 GROUPINGS = {"place": PLACES, "token": TOKENS, "sort": SORTS, "distance": DISTANCES}
-"""The groups of each grouping; all but the first are of the tokens of later mentions."""
+"""The groups of each grouping; all but the first contain tokens of later mentions only."""
 PRONOUNS = frozenset(
     "i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his"
     " himself she her hers herself it its itself they them their theirs themselves thou thee thy"
@@ -43,15 +43,15 @@ PRONOUNS = frozenset(
 
 
 def find_layer(corpus: AlignedCorpus, layer: str) -> tuple[np.ndarray, np.ndarray]:
-    """Entities and mention numbers int32 [N] of ``gold`` or ``resolver:NAME``."""
+    """Return the entities and mention numbers int32 [N] of ``gold`` or ``resolver:NAME``."""
     given = give(corpus, layer)
     assert given.given is not None
     return given.given, find_given_spans(given)
 
 
 def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -> AlignedCorpus:
-    """The split with the first ``tokens`` predicted tokens of each document; of one that then has
-    more than ``most`` in all, every k-th document, k as small as that allows.
+    """Return the split with the first ``tokens`` predicted tokens of each document. If it then has
+    more than ``most`` in total, keep every k-th document, with the smallest k that suffices.
     """
     whole = int(np.minimum(np.diff(corpus.offsets) - 1, tokens).sum())
     every = 1 if most is None else max(1, -(-whole // most))
@@ -61,17 +61,17 @@ def cut_documents(corpus: AlignedCorpus, tokens: int, most: int | None = None) -
 def group_split(
     corpus: AlignedCorpus, layer: str, window: int, write: Callable[[Sequence[int]], str]
 ) -> dict[str, np.ndarray]:
-    """The group of each predicted token of the split, int8 [N], as an index of `GROUPINGS`, by the
-    mentions of ``layer``; -1: in none of them.
+    """Return the group of each predicted token of the split, int8 [N], as an index into
+    `GROUPINGS`, by the mentions of ``layer``; -1: in no group.
 
-    Place: outside mentions; in an entity's first one; in a later one, whose entity's latest
-    mention ended at most ``window`` tokens before it (near) or earlier (far). Then of later
-    mentions: token, its first or a further one; sort, by its spelling as ``write`` gives it;
-    distance in tokens from the end of that latest mention, the largest power of two in it.
+    Place: outside mentions; in an entity's first mention; in a later one, at most ``window`` tokens
+    after the end of the entity's previous mention (near) or more (far). For later mentions only:
+    token, the first one or a further one; sort, by the mention's spelling, which ``write`` gives;
+    distance, the largest power of two up to the number of tokens since that previous mention.
     """
     labels, spans = find_layer(corpus, layer)
     distance = mention_distances(replace(corpus, gold=labels, mentions=spans))
-    later, apart = distance > 0, np.maximum(1, distance - 1)  # mentions side by side are 0 apart
+    later, apart = distance > 0, np.maximum(1, distance - 1)  # adjacent mentions are 0 apart
     begins = spans != np.concatenate([[-1], spans[:-1]])
     sort = np.full(len(spans), -1)
     edges = np.flatnonzero(np.diff(spans, prepend=-1, append=-1)).tolist()
@@ -89,8 +89,8 @@ def group_split(
 
 
 def find_sort(mention: str) -> str:
-    """Which of `SORTS` a mention is, by its spelling: a name where a word of it has a capital, at
-    the start of a sentence too.
+    """Return which of `SORTS` a mention is, by its spelling: a name if any of its words has a
+    capital, even at the start of a sentence.
     """
     words = mention.split()
     if len(words) == 1 and words[0].lower() in PRONOUNS:
@@ -99,19 +99,19 @@ def find_sort(mention: str) -> str:
 
 
 def name_condition(entry: ModelEntry) -> str:
-    """When a model learns what its labels say: ``lagged``, only of mentions that have ended before
-    the token is predicted; ``given``, as in the paper, of the token just read too.
+    """Return when a model learns what its labels say: ``lagged``, only about mentions that ended
+    before the predicted token; ``given``, as in the paper, about the token just read as well.
     """
     return "lagged" if points(entry) or split_layer(entry.labels)[0] == "lagged" else "given"
 
 
 def points(entry: ModelEntry) -> bool:
-    """Does it copy from a memory of entities that its labels name?"""
+    """Does the model copy from a memory of the entities that its labels name?"""
     return entry.lags and entry.labels != "none"
 
 
 def count_entities(corpus: AlignedCorpus) -> list[int]:
-    """How many entities the split's labels name in each document."""
+    """Return the number of entities that the split's labels name in each document."""
     given = np.zeros(len(corpus.tokens)) if corpus.given is None else corpus.given
     return [len(np.setdiff1d(given[corpus.document(d)], [0])) for d in range(len(corpus))]
 
@@ -123,9 +123,9 @@ def list_rows(
     lengths: np.ndarray,
     about: dict[str, Any],
 ) -> Rows:
-    """From the nats of each token, float64 [N]: the mean of each group that has any tokens, and the
-    sum of each document, of all its tokens and of those far from their entity's last mention
-    (``scope``).
+    """Yield, from the nats of each token, float64 [N], the mean of each group that has any tokens,
+    and the sums of each document over all its tokens and over those far from their entity's
+    previous mention (``scope``).
     """
     for grouping, found in GROUPINGS.items():
         for i, name in enumerate(found):
@@ -142,10 +142,10 @@ def list_rows(
 
 
 def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | None]]) -> Rows:
-    """Of the splits that section mentions names, for each layer of labels that the model reads,
-    sizes of caches (0, none, is always among them) and number of entities for which its memory has
-    room (None: all): the loss, the cache's theta and weight, the entities of a document at its end,
-    and the loss and nats of `list_rows`.
+    """Yield the scores on the splits that section mentions names, for each triple of a layer of
+    labels that the model reads, sizes of caches (0, none, is always among them) and number of
+    entities that its memory has room for (None: all): the loss, the cache's theta and weight, the
+    number of entities at the end of a document, and the losses and nats of `list_rows`.
     """
     section, reading = run.params.mentions, run.params.reading(run.entry)
     window = reading["window"]
@@ -171,8 +171,8 @@ def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | No
 
 
 def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
-    """The memory with the ``rows`` entities of each document that were mentioned last; the others
-    are forgotten, and begin anew where they are mentioned again.
+    """Return the memory with only the ``rows`` most recently mentioned entities of each document;
+    the others are forgotten, and start afresh when they are mentioned again.
     """
     known = memory.count > 0
     seen = torch.where(known, memory.seen, -1)
@@ -183,7 +183,7 @@ def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
 
 
 def limit_memory(model: LanguageModel, rows: int) -> LanguageModel:
-    """The model with a pointer that remembers no more than ``rows`` entities: at the end of each
+    """Return the model with a pointer that remembers at most ``rows`` entities: at the end of each
     window it forgets those that were mentioned longest ago.
     """
     limited = copy.copy(model)

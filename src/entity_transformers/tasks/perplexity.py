@@ -1,11 +1,11 @@
 """Scores of a corpus split: the loss of every token once, and its sums by split, token class, part
 of speech and distance.
 
-Pseudo-perplexity is that of a masked language model (Salazar et al., 2020, "Masked Language Model
-Scoring", https://arxiv.org/abs/1910.14659): each token is hidden in its turn, and predicted from
-all others of its window. What comes of it is no probability of the text.
+Pseudo-perplexity is for masked language models (Salazar et al., 2020, "Masked Language Model
+Scoring", https://arxiv.org/abs/1910.14659): each token is masked in turn and predicted from all
+others in its window. The result is not a probability of the text.
 
-Dimensions: N tokens of the split, L of a window, b of them hidden in one forward pass.
+Dimensions: N tokens of the split, L of a window, b of them masked in one forward pass.
 """
 
 import math
@@ -32,8 +32,8 @@ DISTANCES = (1, 16, 64, 256, 1024)
 def score_corpus(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
 ) -> np.ndarray:
-    """Negative log-likelihood of each token given its document so far and the labels that the split
-    gives, in nats, float32 [N]; 0 at the leading ``<|endoftext|>``.
+    """Return the negative log-likelihood of each token given its document so far and the split's
+    labels, in nats, float32 [N]; 0 at the leading ``<|endoftext|>``.
 
     Windows hold ``window`` inputs and advance by ``stride``; see `read_windows` for errors.
     """
@@ -45,7 +45,7 @@ def score_corpus(
 
 
 def mean_loss(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> float:
-    """Nats per token of a whole split, its windows as in training; 0 for a split without tokens."""
+    """Return the nats per token of a split, in windows as in training; 0 if it has no tokens."""
     batch = max(1, 4096 // window)
     losses = score_corpus(model, corpus, window=window, stride=window, batch=batch)
     return float(losses.sum(dtype=np.float64) / max(1, len(losses) - len(corpus)))
@@ -54,10 +54,10 @@ def mean_loss(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> fl
 def score_modes(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """`score_corpus` with the labels that the split gives ``on``, ``off`` and ``shuffled``
-    (permuted among a document's mentions by ``seed``).
+    """Return `score_corpus` with the split's labels ``on``, ``off`` and ``shuffled`` (permuted
+    among a document's mentions by ``seed``).
 
-    Where the model reads no entities or the split gives none, the three are one array.
+    If the model reads no entities or the split gives none, the three are one array.
     """
     how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
     off = score_corpus(model, give(corpus, "none"), **how)
@@ -71,8 +71,8 @@ def score_modes(
 
 
 def mention_distances(corpus: AlignedCorpus) -> np.ndarray:
-    """For each token of a mention, how many tokens its mention starts after the end of its entity's
-    previous one: int64 [N].
+    """Return, for each token of a mention, how many tokens its mention starts after the end of its
+    entity's previous one: int64 [N].
 
     At least 1 in a later mention; 0 in an entity's first mention of the document; -1 outside
     mentions.
@@ -90,13 +90,13 @@ def mention_distances(corpus: AlignedCorpus) -> np.ndarray:
 
 
 def exp_or_none(loss: float | None) -> float | None:
-    """Perplexity of a loss in nats; None where there is no loss or no finite double holds it."""
+    """Return the perplexity of a loss in nats; None without a loss or beyond a double's range."""
     return math.exp(loss) if loss is not None and loss < 709 else None
 
 
 def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
-    """Tokens, nats (summed in float64), nats per token and perplexity of the tokens marked in
-    ``where`` (bool [N]).
+    """Return the number, nats (summed in float64), nats per token and perplexity of the tokens
+    marked in ``where`` (bool [N]).
     """
     tokens, total = int(where.sum()), float(nll[where].sum(dtype=np.float64))
     loss = total / tokens if tokens else None
@@ -104,20 +104,19 @@ def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
 
 
 def split_classes(corpus: AlignedCorpus) -> dict[str, np.ndarray]:
-    """Which predicted tokens lie outside mentions, in an entity's first one, in a later one: bool
-    [N] each.
+    """Return which predicted tokens lie outside mentions, in an entity's first mention and in a
+    later one: bool [N] each.
     """
     distances = np.where(corpus.words >= 0, mention_distances(corpus), -2)
     return {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
 
 
 def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]) -> Rows:
-    """The scores of one split: of all tokens, then by class, group of tags and distance to the
-    entity's previous mention, of the *predicted* token, and the nats of each document; ``scores``
-    are the nats of each token by mode, as of `score_modes`.
+    """Yield the scores of one split: for all tokens, then by class, group of tags and distance to
+    the entity's previous mention, all of the *predicted* token; and the nats of each document.
+    ``scores`` holds the nats of each token by mode, as in `score_modes`.
 
-    A tag in none of the groups counts as ``other``; where words without a tag exist, they are
-    ``unknown``.
+    A tag in none of the groups counts as ``other``; words without a tag, if any, are ``unknown``.
     """
     predicted = corpus.words >= 0
     words = summarise(corpus)["words"]
@@ -146,7 +145,7 @@ def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Seque
 
 
 def split_bounds(values: np.ndarray, bounds: Sequence[int]) -> dict[str, np.ndarray]:
-    """Which values [N] lie between each two of ``bounds``, and beyond the last: bool [N] each."""
+    """Return which values [N] lie between ``bounds``, and beyond the last: bool [N] each."""
     return {
         f"{low}-{high - 1}" if high else f"{low}+": (values >= low) & (values < (high or np.inf))
         for low, high in zip(bounds, (*bounds[1:], None), strict=True)
@@ -154,7 +153,7 @@ def split_bounds(values: np.ndarray, bounds: Sequence[int]) -> dict[str, np.ndar
 
 
 def _score(nll: np.ndarray, where: np.ndarray, about: Row, words: int = 0, size: int = 0) -> Rows:
-    """Of the tokens marked in ``where`` bool [N]; of a whole split also per word and byte."""
+    """Yield the scores of the tokens in ``where`` [N]; of a whole split also per word and byte."""
     score = sum_score(nll, where)
     tokens = score.pop("tokens")
     if size:
@@ -175,9 +174,7 @@ def _split_tags(
 
 
 def sum_documents(nll: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The nats of each document, float64 [D], from those of each token and the documents'
-    offsets.
-    """
+    """Return the nats of each document, float64 [D], from those of each token."""
     return np.diff(np.concatenate([[0.0], np.cumsum(nll, dtype=np.float64)])[offsets])
 
 
@@ -188,8 +185,8 @@ def sum_parts(
     about: Mapping[str, Any],
     column: str = "part",
 ) -> Rows:
-    """The loss of each part of a split (``column`` names it), of the nats [N] of each token and of
-    which are in it, bool [N]; and the nats of each document that has any.
+    """Yield the loss of each part of a split (``column`` names the partition), from the nats [N] of
+    each token and a mask bool [N] per part; and the nats of each document with tokens in the part.
     """
     document = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
     for part, where in parts.items():
@@ -205,11 +202,11 @@ def sum_parts(
 
 
 def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: Sequence[int]) -> Rows:
-    """The nats ``nll`` [N] of each token by its place in the document (`split_bounds`): per token,
-    and of each document that reaches so far.
+    """Yield the nats ``nll`` [N] by each token's place in its document (`split_bounds`): per token,
+    and for each document that extends so far.
     """
     begins = np.repeat(corpus.offsets[:-1], np.diff(corpus.offsets))
-    # how many tokens of its document stand before each; -1 at <|endoftext|>, not predicted
+    # number of tokens before each in its document; -1 at <|endoftext|>, not predicted
     places = np.arange(len(corpus.tokens)) - begins - 1
     yield from sum_parts(corpus, nll, split_bounds(places, bounds), {}, "place")
 
@@ -218,17 +215,17 @@ def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: Sequence[int]) ->
 def score_hidden(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, batch: int
 ) -> np.ndarray:
-    """Nats of each token given all others of its window, and the labels that the split gives of all
-    of them, float32 [N]; 0 at the leading ``<|endoftext|>``, which is seen but never hidden.
+    """Return the nats of each token given all others in its window and the split's labels of all of
+    them, float32 [N]; 0 at the leading ``<|endoftext|>``, which is seen but never masked.
 
-    Documents are cut into windows one after another, as in training; what a window leaves for the
-    next one it leaves with nothing hidden. ``batch``: tokens hidden in one forward pass.
+    Documents are cut into consecutive windows, as in training; the state for the next window is
+    that of a reading with nothing masked. ``batch``: tokens masked in one forward pass.
     """
     nll = np.zeros(len(corpus.tokens), np.float32)
     given = corpus.given if model.can("entities") else None
 
     def read(column: np.ndarray, part: slice) -> Tensor:
-        """A window [1, T]."""
+        """Return one window of a column, [1, T]."""
         return torch.from_numpy(column[part].astype(np.int64))[None].to(model.device)
 
     for d in log_progress(range(len(corpus)), f"{corpus.split}: documents"):
@@ -254,8 +251,8 @@ def score_hidden(
 
 
 def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> Rows:
-    """By mode the scores of a split and of its tokens by class, under names that no one takes for
-    those of a causal model; and the nats of each document.
+    """Yield, by mode, the scores of a split and of its tokens by class, under names that cannot be
+    mistaken for those of a causal model; and the nats of each document.
     """
     parts = {"": corpus.words >= 0, **split_classes(corpus)}
     for mode, nll in scores.items():

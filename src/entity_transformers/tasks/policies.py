@@ -1,7 +1,7 @@
-"""What a bounded memory keeps of the text that has left the window of a model.
+"""What a bounded memory keeps of the text that has left a model's window.
 
-A policy is a pure function of that text: it is given nothing else, so it cannot look ahead, and it
-gives the places of the tokens that are kept, in the text's order, at most as many as its budget.
+A policy is a pure function of that text. It is given nothing else, so it cannot look ahead, and it
+returns the positions of the tokens to keep, in text order, at most as many as its budget.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Past:
     """The first n tokens of a document.
 
     tokens    int [n]    token ids
-    words     int [n]    each token's word, not decreasing
-    spans     int [n]    number of the mention that a token is in, by some layer of labels; -1: none
+    words     int [n]    the word of each token, not decreasing
+    spans     int [n]    number of the mention that each token is in, by a layer of labels; -1: none
     entities  int [n]    its entity by that layer; 0: none
-    nats      float [n]  what the model paid for it
+    nats      float [n]  the model's negative log-likelihood of the token
     """
 
     tokens: np.ndarray
@@ -40,14 +40,14 @@ class Past:
         return len(self.tokens)
 
     def before(self, place: int) -> Past:
-        """What stands before this token."""
+        """Return the text before this token."""
         cut: Any = {one.name: getattr(self, one.name)[:place] for one in fields(self)}
         return replace(self, **cut)
 
     @property
     def ended(self) -> np.ndarray:
-        """Is the token in a mention that is known to have ended, since two words have begun after
-        it: bool [n].
+        """Is the token in a mention that is known to have ended, because two words have begun after
+        it? bool [n].
         """
         if not len(self):
             return np.zeros(0, bool)
@@ -60,8 +60,8 @@ class Past:
 
 
 def describe(corpus: AlignedCorpus, d: int, nats: np.ndarray) -> Past:
-    """Document ``d`` of a split as a whole, with the labels that the split gives, and the model's
-    nats of its tokens [N].
+    """Return the whole of document ``d`` of a split, with the split's labels and the model's nats
+    of its tokens [N].
     """
     alone, given = corpus.part(slice(d, d + 1)), np.zeros(len(nats), int)
     spans = given - 1
@@ -71,28 +71,28 @@ def describe(corpus: AlignedCorpus, d: int, nats: np.ndarray) -> Past:
 
 
 def take_last(places: np.ndarray, count: int) -> np.ndarray:
-    """The last ``count`` places, or all of them."""
+    """Return the last ``count`` places, or all if there are fewer."""
     return places[max(0, len(places) - count) :]
 
 
 def keep_recent(past: Past, budget: int) -> np.ndarray:
-    """The latest tokens."""
+    """Keep the latest tokens."""
     return take_last(np.arange(len(past)), budget)
 
 
 def keep_mentions(past: Past, budget: int) -> np.ndarray:
-    """The latest tokens of mentions that have ended."""
+    """Keep the latest tokens of mentions that have ended."""
     return take_last(np.flatnonzero(past.ended), budget)
 
 
 def keep_entities(past: Past, budget: int) -> np.ndarray:
-    """The latest mention of each entity, whole ones, those mentioned last first, as long as they
-    fit.
+    """Keep the latest mention of each entity as a whole, the most recent ones first, as long as
+    they fit.
     """
     known = np.flatnonzero(past.ended)
     spans = past.spans[known]
     kept, seen, room = list[np.ndarray](), set[int](), budget
-    # mentions by their last token, the latest first
+    # mentions by their last token, the most recent first
     ends = {int(number): int(place) for number, place in zip(spans, known, strict=True)}
     for number, end in sorted(ends.items(), key=lambda one: -one[1]):
         entity = int(past.entities[end])
@@ -106,28 +106,28 @@ def keep_entities(past: Past, budget: int) -> np.ndarray:
 
 
 def keep_surprising(past: Past, budget: int) -> np.ndarray:
-    """The tokens that the model paid most for."""
+    """Keep the tokens with the highest loss under the model."""
     order = np.argsort(-past.nats, kind="stable")[:budget]
     return np.sort(order)
 
 
 def keep_rare(past: Past, budget: int) -> np.ndarray:
-    """The tokens that are rarest in the text so far, the latest of them where they tie."""
+    """Keep the tokens that are rarest in the text so far; among ties, the latest."""
     _, number, counts = np.unique(past.tokens, return_inverse=True, return_counts=True)
     order = np.lexsort((-np.arange(len(past)), counts[number]))[:budget]
     return np.sort(order)
 
 
 def keep_slots(past: Past, budget: int) -> np.ndarray:
-    """The latest place of each token: slots without labels, of which the same token overwrites its
-    own.
+    """Keep the latest occurrence of each token: slots without labels, in which a token overwrites
+    its own earlier occurrence.
     """
     places = len(past) - 1 - np.unique(past.tokens[::-1], return_index=True)[1]
     return take_last(np.sort(places), budget)
 
 
 def keep_halves(past: Past, budget: int, policy: Policy) -> np.ndarray:
-    """Half of the budget by a policy, and the rest with the latest tokens."""
+    """Fill half of the budget by a policy, and the rest with the latest tokens."""
     first = policy(past, budget // 2)
     recent = keep_recent(past, budget)
     rest = recent[~np.isin(recent, first)]
@@ -144,5 +144,5 @@ POLICIES: dict[str, Policy] = {
     "half mentions": partial(keep_halves, policy=keep_mentions),
     "half entities": partial(keep_halves, policy=keep_entities),
 }
-"""By name. Names, random spans, permuted chains and one entity per spelling are layers of labels
-under ``mentions`` and ``entities``."""
+"""Policies by name. Names, random spans, permuted chains and one entity per spelling are layers of
+labels for ``mentions`` and ``entities``."""

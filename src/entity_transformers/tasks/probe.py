@@ -1,9 +1,9 @@
 """Which attention heads point from a mention to an earlier mention of its chain (section 6's
-outlook, after Clark et al. 2019)? Asked of each later mention of a window: which of the earlier
-mentions there are of its chain?
+outlook, after Clark et al. 2019)? The question is asked for each later mention in a window: which
+of the earlier mentions in that window belong to its chain?
 
-A mention is its head word's tokens. Attention goes from the last of them, and is summed over those
-of an earlier mention.
+A mention is represented by the tokens of its head word. Attention is that of the last of them, and
+is summed over those of an earlier mention.
 
 Dimensions: L layers, H heads, B documents side by side, T tokens of a window, M mentions of a
 window, K their probed tokens, Q questions (of the split where no window is named).
@@ -33,25 +33,25 @@ from entity_transformers.step import Rows
 BASELINES = ("nearest", "same_head", "chance")
 ACCURACIES = ("chosen_accuracy", "accuracy", "accuracy_by_distance", "best_accuracy")
 CHOICES = ("layer", "head", *ACCURACIES)
-"""What `choice_rows` measures."""
+"""The measures of `choice_rows`."""
 TIE = 1e-6
 Key = tuple[str, str]
-"""An attention and whether the model reads entities, as in ("self", "off")."""
+"""An attention and whether the model is given entities, as in ("self", "off")."""
 Best = tuple[int, int] | None
-"""Layer and head, from 0."""
+"""Layer and head, counted from 0."""
 
 
 @dataclass(frozen=True)
 class WindowQuestions:
-    """The questions of one window, whose tokens are counted from 0; mentions in reading order.
+    """The questions of one window, whose tokens are counted from 0; mentions are in reading order.
 
     numbers        int64 [Q]     the questions' numbers in the split
     askers         int64 [Q]     the mentions that ask, out of the M
     queries        int64 [Q]     last probed token of the mention that asks
     tokens         int64 [K]     probed tokens of the M mentions, mention after mention
     firsts         int64 [M]     where each mention begins in ``tokens``
-    earlier, same  bool [Q, M]   is the mention a candidate (earlier than the asking one), is it of
-                   its chain
+    earlier, same  bool [Q, M]   is the mention a candidate (earlier than the asking one), and is it
+                   of the asking mention's chain
     """
 
     numbers: np.ndarray
@@ -67,14 +67,14 @@ class WindowQuestions:
 class Questions:
     """All questions of a split.
 
-    split    where they are asked
-    names    of its documents
-    windows  those that have any, by their first token in the split's arrays
+    split    the split's name
+    names    names of its documents
+    windows  the windows with questions, by their first token in the split's arrays
     table    a row per question: its document, the group of the asking mention's head word (-1:
-             none), how many candidates there are, and by baseline (`BASELINES`) 1 where it chooses
-             right, a fraction where it can only guess
-    groups   of head words, by which answers are told apart
-    mentions, later   mentions; those whose entity was mentioned before in the document
+             none), the number of candidates, and for each baseline (`BASELINES`) 1 if it chooses
+             right, a fraction if it can only guess
+    groups   of head words, by which answers are reported
+    mentions, later   number of mentions; of those whose entity was mentioned before in the document
     """
 
     split: str
@@ -87,7 +87,7 @@ class Questions:
 
     @cached_property
     def masks(self) -> dict[str, np.ndarray]:
-        """Which questions belong to a group, bool [Q] by name: ``all``, the groups in their order,
+        """Which questions belong to each group, bool [Q] by name: ``all``, the groups in order,
         ``other``.
         """
         group = self.table["group"].to_numpy()
@@ -103,11 +103,11 @@ def ask(
     *,
     window: int,
 ) -> Questions:
-    """The questions of a split whose documents are read in windows of ``window`` tokens, one after
-    another.
+    """Return the questions of a split whose documents are read in consecutive windows of ``window``
+    tokens.
 
     A later mention is asked about if an earlier mention of its entity lies in its window. Mentions
-    whose probed tokens a window's edge cuts are neither asked about nor candidates. Documents that
+    whose probed tokens cross a window's edge are neither asked about nor candidates. Documents that
     are not the corpus's raise ValueError.
     """
     check_same(documents, corpus)
@@ -138,7 +138,7 @@ def ask(
 
 
 def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuestions:
-    """The questions of the window that begins at token ``first``, numbered from ``number``."""
+    """Return the questions of the window from token ``first`` on, numbered from ``number``."""
     spans = [(place.start - first, place.end - first, place.entity) for place in inside]
     starts, ends, entity = np.array(spans, np.int64).reshape(-1, 3).T
     earlier = np.tri(len(spans), k=-1, dtype=bool)
@@ -157,11 +157,11 @@ def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuest
 
 
 def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray:
-    """What the baselines of `BASELINES` choose right, float64 [Q, 3]; ``words`` are the head words
-    of the M mentions.
+    """Return what the `BASELINES` choose right, float64 [Q, 3], given the head words ``words`` of
+    the M mentions.
 
-    The nearest earlier mention; the nearest with the same head word, else the nearest; any one at
-    random.
+    The baselines choose the nearest earlier mention; the nearest with the same head word, else the
+    nearest; and any one at random.
     """
     nearest = np.broadcast_to(np.arange(1.0, len(words) + 1), asked.same.shape)
     alike = (np.array(words)[:, None] == np.array(words)[None, :])[asked.askers]
@@ -170,11 +170,11 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
 
 
 def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """Is the candidate with the highest score (not negative) of the asking mention's chain? [...,
-    Q, M] to [..., Q], 0 or 1.
+    """Is the candidate with the highest score (scores are not negative) of the asking mention's
+    chain? [..., Q, M] to [..., Q], 0 or 1.
 
-    Among candidates whose scores are equal (but for 1e-6 of them) one is drawn at random: the share
-    of them that are right.
+    Among candidates with equal scores (up to a relative 1e-6), one is drawn at random, so the
+    credit is the share of them that are right.
     """
     masked = np.where(asked.earlier, scores, -1.0)
     chosen = asked.earlier & (masked >= masked.max(-1, keepdims=True) * (1 - TIE))
@@ -182,15 +182,15 @@ def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
 
 
 def credit_attention(rows: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """`credit_choices` [..., Q] of the weights [..., Q, T] of the asking tokens' rows, summed over
-    each mention's tokens.
+    """Return the `credit_choices` [..., Q] of the weights [..., Q, T] of the asking tokens' rows,
+    summed over each mention's tokens.
     """
     pooled = np.add.reduceat(rows[..., asked.tokens], asked.firsts, axis=-1)
     return credit_choices(pooled, asked)
 
 
 class HeadScores:
-    """What the heads of one attention answer.
+    """The answers of the heads of one attention.
 
     credits      float32 [L, H, Q]          1 where the head's choice is of the chain, 0 where not
                  (ties: a fraction)
@@ -220,8 +220,8 @@ class HeadScores:
         return np.asarray(self.sums / np.maximum(self.counts, 1)[:, None])
 
     def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:
-        """A layer's weights [B, H, T, T] in windows that begin at these tokens of the split's
-        arrays, int64 [B]; None where all visible tokens weigh the same.
+        """Score a layer's weights [B, H, T, T] in windows that begin at the tokens ``firsts``,
+        int64 [B], of the split's arrays; None if all visible tokens weigh the same.
         """
         for row, first in enumerate(firsts.tolist()):
             asked = self.questions.windows.get(first)
@@ -244,7 +244,7 @@ class HeadScores:
             distance = asked.queries[:, None] - np.arange(rows.shape[-1])
             for number, apart in enumerate(distance):
                 visible = apart >= 0
-                self.sums[layer][:, apart[visible]] += rows[:, number, visible]  # each one once
+                self.sums[layer][:, apart[visible]] += rows[:, number, visible]  # no duplicates
                 self.counts[layer][apart[visible]] += 1
             if self.by_distance is not None and self.given is not None:
                 control = self.given[layer][:, np.maximum(distance, 0)]
@@ -256,8 +256,8 @@ Heads = Mapping[Key, HeadScores]
 
 @contextmanager
 def watch(model: LanguageModel, attention: str) -> Iterator[dict[int, Tensor | None]]:
-    """The weights of ``attention`` (``self`` or ``entity``) in the latest forward pass, by layer;
-    None where all visible tokens weigh the same.
+    """Record the weights of ``attention`` (``self`` or ``entity``) in the latest forward pass, by
+    layer; None if all visible tokens weigh the same.
     """
     latest: dict[int, Tensor | None] = {}
 
@@ -288,13 +288,13 @@ def score_heads(
     batch: int,
     profiles: Mapping[Key, np.ndarray] | None = None,
 ) -> dict[Key, HeadScores]:
-    """What the heads of each attention answer: ``self`` with entities ``off`` and, for GPT2E,
-    ``on``, and ``entity`` with them on.
+    """Return the answers of the heads of each attention: ``self`` with entities ``off`` and, for
+    GPT2E, ``on``, and ``entity`` with them on.
 
     ``corpus`` has the labels that the model reads, ``questions`` the gold ones. ``profiles``: mean
-    weights by distance [L, H, T] of another split, for the control. Attention is switched to the
-    eager form, which gives its weights; those of one forward pass are held at a time. A weight that
-    is not finite raises ValueError.
+    weights by distance [L, H, T] on another split, for the control. Attention is switched to the
+    eager implementation, which returns its weights; only those of one forward pass are held at a
+    time. A weight that is not finite raises ValueError.
     """
     model.show_attention()
     found: dict[Key, HeadScores] = {}
@@ -314,8 +314,8 @@ def score_heads(
 
 
 def choose_head(credits: np.ndarray, mask: np.ndarray) -> Best:
-    """Layer and head, from 0, with the most right answers among the questions of ``mask``, the
-    first of equals; None without any.
+    """Return the layer and head, from 0, with the most right answers among the questions of
+    ``mask``, the first in a tie; None without questions.
     """
     if not mask.any():
         return None
@@ -325,7 +325,7 @@ def choose_head(credits: np.ndarray, mask: np.ndarray) -> Best:
 
 
 def choose_heads(heads: Heads, questions: Questions) -> dict[Key, dict[str, Best]]:
-    """The best head of every attention for every group."""
+    """Return the best head of every attention for every group."""
     return {
         key: {name: choose_head(scores.credits, mask) for name, mask in questions.masks.items()}
         for key, scores in heads.items()
@@ -333,14 +333,14 @@ def choose_heads(heads: Heads, questions: Questions) -> dict[Key, dict[str, Best
 
 
 def _share(credits: np.ndarray, mask: np.ndarray) -> float | None:
-    """Mean of ``credits`` [Q] over the questions of ``mask``; None without any."""
+    """Return the mean of ``credits`` [Q] over the questions of ``mask``; None without any."""
     return float(credits[mask].mean(dtype=np.float64)) if mask.any() else None
 
 
 def question_rows(questions: Questions) -> Rows:
-    """One split's counts: documents, mentions, those whose entity was mentioned before in the
-    document (later), those of them that have such a mention in the same window (asked), the share
-    of the others and the mean number of candidates; and by group the accuracy of each baseline.
+    """Yield one split's counts: documents, mentions, those whose entity was mentioned before in the
+    document (later), those of them with such a mention in the same window (asked), the share of the
+    others and the mean number of candidates; and, by group, the accuracy of each baseline.
     """
     table, later = questions.table, questions.later
     counts = {
@@ -365,10 +365,10 @@ def choice_rows(
     heads: tuple[Heads, Heads],
     questions: tuple[Questions, Questions],
 ) -> Rows:
-    """For each attention and group the head chosen on the first split (layer and head from 1), its
-    accuracy there and on the other split; the accuracy on the other of its mean weight at each
-    distance (by distance) and of the head that is best there (best: biased, to see how much the
-    choice matters).
+    """Yield, for each attention and group, the head chosen on the first split (layer and head from
+    1) and its accuracy there and on the other split; on the other split also the accuracy of its
+    mean weights by distance (by_distance) and of the head that is best there (best: biased, to show
+    how much the choice matters).
     """
     for (attention, entities), best in chosen.items():
         here, there = (side[attention, entities] for side in heads)
@@ -395,7 +395,7 @@ def choice_rows(
 
 
 def head_rows(heads: Heads, questions: Questions) -> Rows:
-    """Right answers of every head, and of its mean weight at each distance where that is known."""
+    """Yield the right answers of every head and, if known, of its mean weights at each distance."""
     for (attention, entities), scores in heads.items():
         measured = {"head_correct": scores.credits, "head_by_distance": scores.by_distance}
         for layer, head in np.ndindex(scores.credits.shape[:2]):
@@ -412,8 +412,8 @@ def head_rows(heads: Heads, questions: Questions) -> Rows:
 def document_rows(
     chosen: Mapping[Key, Mapping[str, Best]], heads: Heads, questions: Questions
 ) -> Rows:
-    """Right answers of the chosen heads and the baselines in each document that has a question, for
-    intervals over documents.
+    """Yield the right answers of the chosen heads and the baselines in each document that has a
+    question, for intervals over documents.
     """
     for (attention, entities), best in chosen.items():
         about = {"split": questions.split, "attention": attention, "entities": entities}

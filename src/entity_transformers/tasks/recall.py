@@ -1,13 +1,13 @@
-"""What each way of reading and learning the memory carries beyond the window: GPT2 and GPT2E
-trained on synthetic recall, documents in which only a working memory can answer, because the fact
-lies beyond the window.
+"""What a memory carries beyond the window, for each way of reading and training it: GPT2 and GPT2E
+are trained on synthetic recall, documents in which only a working memory can answer, because the
+fact lies beyond the window.
 
 A document has E entities, each with a value. Its first window states them, entity by entity, and
-asks once: "the VALUE NAME has VALUE .". Each later window fills up with other words and asks of
+asks once: "the VALUE NAME has VALUE .". Each later window is filled up with other words and asks of
 every entity, in random order, "NAME has VALUE .". Names are drawn anew for each document, so a name
 by itself tells nothing. The mention is "the VALUE NAME" at first and "NAME" later.
 
-Two switches of GPT2E are tried: whether the values of entity attention come from the hidden states
+Two options of GPT2E are tried: whether the values of entity attention come from the hidden states
 alone or from the entities as well, and whether the memory is detached after each window, as in the
 paper (section 3.2), or the gradient flows through it.
 """
@@ -31,7 +31,7 @@ from entity_transformers.steps.recall import RecallParams
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 
-TEST_SEED = 1_000_000  # above every training seed, which a study counts from 1
+TEST_SEED = 1_000_000  # above every training seed; those of a study count from 1
 BATCH = 256
 END, THE, HAS, STOP, FIRST_VALUE = range(5)
 FILLERS = 8
@@ -39,7 +39,7 @@ FILLERS = 8
 
 @dataclass(frozen=True)
 class FactTask:
-    """What is to be recalled, and the numbering of the tokens that say it."""
+    """The dimensions of a recall task and the ids of its tokens."""
 
     entities: int
     windows: int
@@ -48,32 +48,32 @@ class FactTask:
 
     @property
     def window(self) -> int:
-        """Tokens of a window: per entity "the", VALUE, NAME, "has", VALUE and "."."""
+        """Number of tokens in a window: "the", VALUE, NAME, "has", VALUE and "." per entity."""
         return self.entities * 6
 
     @property
     def length(self) -> int:
-        """Tokens of a document that are predicted."""
+        """Number of predicted tokens in a document."""
         return self.window * self.windows
 
     @property
     def first_name(self) -> int:
-        """The first name."""
+        """Token id of the first name."""
         return FIRST_VALUE + self.values
 
     @property
     def first_filler(self) -> int:
-        """The first word that says nothing."""
+        """Token id of the first filler word, which carries no information."""
         return self.first_name + self.names
 
     @property
     def vocabulary(self) -> int:
-        """Number of tokens."""
+        """Size of the vocabulary."""
         return self.first_filler + FILLERS
 
 
 def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") -> AlignedCorpus:
-    """``documents`` random documents as an aligned split; equal seeds give equal documents."""
+    """Return ``documents`` random documents as an aligned split; equal seeds give equal ones."""
     generator = np.random.default_rng(seed)
     written = join_sources([_write_document(task, generator) for _ in range(documents)])
     return replace(
@@ -85,7 +85,7 @@ def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") 
 
 
 def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[list[int], list[int]]:
-    """Tokens and entities of one document, ``task.length + 1`` each."""
+    """Return the tokens of one document and the entity of each, ``task.length + 1`` each."""
     names = generator.choice(task.names, task.entities, replace=False) + task.first_name
     facts = generator.choice(task.values, task.entities) + FIRST_VALUE
     tokens, entities = [END], [0]
@@ -103,8 +103,8 @@ def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[lis
 
 
 def find_answers(task: FactTask, corpus: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
-    """Every place where a fact is asked for, in the order of the text, int64 [N]: the index of the
-    answer, which follows "has"; and how many windows the question lies after the fact's own.
+    """Return where facts are asked for, in text order, int64 [N] each: the index of the answer,
+    which follows "has", and how many windows after the statement of the fact it is asked for.
     """
     asked = np.flatnonzero(corpus.tokens == HAS)
     inside = asked + 1 - corpus.offsets[np.searchsorted(corpus.offsets, asked, side="right") - 1]
@@ -112,17 +112,17 @@ def find_answers(task: FactTask, corpus: AlignedCorpus) -> tuple[np.ndarray, np.
 
 
 def make_task(params: RecallParams) -> FactTask:
-    """The task of a study."""
+    """Return the task that a study's parameters describe."""
     return FactTask(params.entities, params.windows, params.values, params.names)
 
 
 def resolve_entry(
     params: RecallParams, name: str, of_kind: Mapping[str, Mapping[str, Any]]
 ) -> ModelEntry:
-    """Row ``name``, complete; ``of_kind`` is the study's section kinds.
+    """Return the complete entry of row ``name``; ``of_kind`` is the study's section kinds.
 
-    Every row reads ``params.documents`` documents, whatever the windows of a step. What is not in
-    ``params`` or the entry is the paper's (PAPER.md), or off.
+    Every row trains on ``params.documents`` documents, whatever the number of windows in a step.
+    Settings that neither ``params`` nor the entry gives are the paper's (PAPER.md), or off.
     """
     task = make_task(params)
     entry = {key: value for key, value in params.models[name].items() if key != "reads"}
@@ -161,7 +161,7 @@ def start_training(
     store: CheckpointStore,
     device: str | torch.device = "cpu",
 ) -> Training:
-    """The row ``entry`` before its first step, on documents that depend on ``seed`` alone."""
+    """Set up the training of ``entry``; its documents depend on ``seed`` alone."""
     task = make_task(params)
     model = build_model(entry, task.vocabulary, END, seed=seed).to(device)
     documents = min(params.documents, params.distinct_documents)
@@ -177,8 +177,8 @@ def start_training(
 
 
 def score_training(training: Training, params: RecallParams) -> Rows:
-    """`accuracy_rows` of a trained model on ``params.test_documents`` documents that are the same
-    for every seed and row, with labels of the layer that it was trained with.
+    """Yield the `accuracy_rows` of a trained model on ``params.test_documents`` documents, which
+    are the same for every seed and row, with labels of the layer that the model was trained with.
     """
     task = make_task(params)
     facts = make_facts(task, params.test_documents, TEST_SEED, "test")
@@ -190,8 +190,8 @@ def score_training(training: Training, params: RecallParams) -> Rows:
 
 @torch.inference_mode()
 def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> np.ndarray:
-    """The model's likeliest token at every place of the split, int64 [tokens], with the labels that
-    the split gives; -1 where nothing is predicted.
+    """Return the model's most likely token at every place of the split, int64 [tokens], given the
+    split's labels; -1 where nothing is predicted.
     """
     guesses = np.full(len(corpus.tokens), -1, np.int64)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=BATCH):
@@ -201,8 +201,9 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
 
 
 def accuracy_rows(task: FactTask, distances: np.ndarray, right: np.ndarray) -> Rows:
-    """Share of right answers, bool [N], and the number of questions, by the fact's distance in
-    windows, int64 [N], and beyond its own window (later); None without any question.
+    """Yield the share of ``right`` answers, bool [N], and the number of questions, by the fact's
+    distance in windows, int64 [N], and beyond its own window (later); without questions the share
+    is None.
     """
     parts = {str(d): distances == d for d in range(task.windows)}
     for distance, among in {**parts, "later": distances > 0}.items():

@@ -34,7 +34,7 @@ from entity_transformers.tasks.text_memory import (
 )
 
 BATCH = 8
-"""Windows that are read side by side."""
+"""Number of windows that are read side by side."""
 KEPT = {name.replace("mentions", "names"): policy for name, policy in POLICIES.items()}
 
 
@@ -107,7 +107,7 @@ class TextMemory:
         self._paid = self.past.tokens[:0], np.zeros(0, np.float32)
 
     def keep(self, place: int) -> np.ndarray:
-        """The positions [M] of the tokens before ``place`` that are kept."""
+        """Return the positions [M] of the tokens before ``place`` that are kept."""
         past = self.past
         if self.policy == "surprising":
             past = replace(past, nats=self.nats)
@@ -127,13 +127,15 @@ class TextMemory:
         return nats
 
     def keep_recent(self, place: int) -> np.ndarray:
-        """The positions of the latest tokens before ``place``, as many as the policy may keep."""
+        """Return the positions of the latest tokens before ``place``, as many as the policy may
+        keep.
+        """
         return keep_recent(self.past.before(place), self.budget)
 
     @torch.inference_mode()
     def read(self, ways: Mapping[str, Keep]) -> Iterator[tuple[int, dict[str, Way]]]:
-        """Read the text in each of these ways, a few windows at a time. After each batch, yields
-        the number of tokens read and the results so far, which are 0 for later tokens.
+        """Read the text in each of these ways, a few windows at a time. After each batch, yield the
+        number of tokens read and the results so far, which are 0 for later tokens.
         """
         tokens, model = self.source.tokens, self.reader.model
         how = len(tokens), self.reader.window, self.reader.stride
@@ -151,7 +153,7 @@ class TextMemory:
             yield int(some[-1].places[-1]) + 2, found
 
     def known(self) -> list[Known]:
-        """Every entity that the text has named, the latest mentioned first."""
+        """Return every entity that the text has named, the latest mentioned first."""
         words, mentions = self.document.words, self.document.mentions
         end, kept = len(words), set(self.past.spans[self.keep(len(self.past))].tolist())
         found: dict[int, list[int]] = {}
@@ -172,15 +174,15 @@ class TextMemory:
         return self.past.tokens[self.keep(len(self.past))].astype(np.int32)
 
     def prompt(self, keep: Keep) -> np.ndarray:
-        """What the model reads before it continues the text: the kept tokens, followed by the
-        latest ones, so that the window has room for ``stride`` new tokens.
+        """Return what the model reads before it continues the text: the kept tokens, followed by
+        the latest ones, so that the window has room for ``stride`` new tokens.
         """
         start = max(0, len(self.past) - max(1, self.reader.window - self.reader.stride))
         return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
 
     def extend(self, text: str) -> TextMemory:
-        """A new memory of this text followed by ``text``, in which half of a surrogate pair raises
-        ValueError.
+        """Return a new memory of this text followed by ``text``, in which half of a surrogate pair
+        raises ValueError.
         """
         check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())

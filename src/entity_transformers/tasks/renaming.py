@@ -1,8 +1,8 @@
-"""The same text with other names in it, as a control of what a model has read before.
+"""The same text with other names, as a control for what a model has read before.
 
-Each word of a name gets an invented one with as many tokens, the same wherever it stands in the
+Each word of a name is replaced by an invented one with as many tokens, the same throughout the
 document, so that no other token moves. Invented names have two tokens or more; a name of one token
-gets one from another document, or stays where there is none.
+is replaced by one from another document, or stays if there are none left.
 """
 
 from collections import defaultdict
@@ -21,14 +21,14 @@ ONSETS = "B Br D Dr F Gl H K L M N P Qu R S St T Th V W Y Z".split()
 MIDDLES = "a e i o u ae au ei ou".split()
 CODAS = "bbin dra fen gath lor mund nax pell rik sond thel vane wick zell".split()
 KNOWN = TITLES.keys() | PARTICLES | THINGS
-"""Words of names that are no names."""
+"""Words of names that are not names themselves."""
 
 Tokens = tuple[int, ...]
 
 
 def rename(corpus: AlignedCorpus, layer: str, tokenizer: Any, seed: int) -> AlignedCorpus:
-    """The split with other names: the words that begin with a capital in the mentions of ``layer``.
-    Where tokens stand, and all labels, stay as they are.
+    """Return the split with other names: in the mentions of ``layer``, words that begin with a
+    capital are replaced. The positions of tokens and all labels stay as they are.
     """
     tokens = corpus.tokens.copy()
     spans = find_given_spans(give(corpus, layer))
@@ -47,7 +47,7 @@ def rename(corpus: AlignedCorpus, layer: str, tokenizer: Any, seed: int) -> Alig
 
 
 def find_words(corpus: AlignedCorpus, spans: np.ndarray, d: int) -> list[tuple[int, Tokens]]:
-    """The words inside spans of a document: where each begins, and its tokens."""
+    """Return the words inside the spans of a document: where each begins, and its tokens."""
     own = corpus.document(d)
     words = np.where(spans[own] >= 0, corpus.words[own], -1)
     edges = np.flatnonzero(np.diff(words, prepend=-1, append=-1)).tolist()
@@ -61,7 +61,7 @@ def choose_names(
     tokenizer: Any,
     generator: np.random.Generator,
 ) -> dict[Tokens, Tokens]:
-    """Another name for each of a document's words, with as many tokens; ``others`` of one."""
+    """Return another name with as many tokens for each word; ``others`` have one token."""
     by_length = defaultdict[int, list[Tokens]](list)
     for word in words:
         by_length[len(word)].append(word)
@@ -77,14 +77,14 @@ def choose_names(
 
 
 def is_name(text: str) -> bool:
-    """Is it a word that begins with a capital, and no title, particle or kind of thing?"""
+    """Is this a word that begins with a capital, and not a title, a particle or a kind of thing?"""
     word = text.strip().strip(".,'’")
     return word[:1].isupper() and word.isalpha() and word.lower() not in KNOWN
 
 
 def invent(count: int, length: int, tokenizer: Any, generator: np.random.Generator) -> list[Tokens]:
-    """So many different invented names after a space, of ``length`` tokens each; fewer where they
-    are not found.
+    """Return ``count`` different invented names of ``length`` tokens each, to stand after a space;
+    fewer if not enough are found.
     """
     found: dict[Tokens, None] = {}
     for _ in range(400 * count):

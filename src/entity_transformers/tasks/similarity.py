@@ -13,12 +13,12 @@ import numpy as np
 from entity_transformers.step import Rows
 
 CONTEXTS = {"words": "word", "context": "context"}
-"""Column ``context`` of the rows, and the prefix of its arrays."""
+"""Values of the rows' column ``context``, and the prefix of each one's arrays."""
 
 
 def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> Rows:
-    """Similarities by group of tags, of words without and in context, entities on and off, from the
-    arrays of `encode.embed_mentions`.
+    """Yield similarities by group of tags, for words without and in context, with entities on and
+    off, from the arrays of `encode.embed_mentions`.
     """
     for g, group in enumerate(groups):
         rows = np.flatnonzero(arrays["group"] == g)
@@ -37,8 +37,8 @@ def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> 
 def across_rows(
     ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], groups: Iterable[str]
 ) -> Rows:
-    """`measure_cka` of the same mentions in two models by group and context: with their entities
-    given to the first (``on``), and as words outside mentions (``off``), as the other reads them.
+    """Yield `measure_cka` of the same mentions in two models by group and context: the first reads
+    them with entities (``on``) and as words outside mentions (``off``), as the second always does.
     """
     if not np.array_equal(ours["entity"], theirs["entity"]):
         raise ValueError("two models have vectors of different mentions: run step embeddings again")
@@ -52,10 +52,10 @@ def across_rows(
 
 
 def measure_cka(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Linear centred kernel alignment (Kornblith et al. 2019) of two models' vectors [M, W] and
-    [M, V] of the same M things: |X'Y|^2 / (|X'X| |Y'Y|), with the means taken out and Frobenius
-    norms. 0 to 1, and 1 for a copy that is rotated, mirrored, scaled or moved as a whole; None
-    where a model's are all the same.
+    """Return the linear centred kernel alignment (Kornblith et al. 2019) of two models' vectors [M,
+    W] and [M, V] of the same M items: |X'Y|^2 / (|X'X| |Y'Y|), with means subtracted and Frobenius
+    norms. It is 0 to 1, and 1 for a copy that is rotated, mirrored, scaled or shifted as a whole;
+    None without items, or if a model's vectors are all the same.
     """
     if not len(first):
         return None
@@ -67,11 +67,11 @@ def measure_cka(first: np.ndarray, second: np.ndarray) -> float | None:
 def measure_similarity(
     vectors: np.ndarray, entity: np.ndarray, memory: np.ndarray
 ) -> dict[str, Any]:
-    """Similarities of M mention vectors [M, width] of entities [M], rows of ``memory`` [E, width].
+    """Compare M mention vectors [M, width] of entities [M], rows of ``memory`` [E, width].
 
     mentions                   M
-    entities                   entities with two mentions or more: the ones that the three means
-                               below are taken over
+    entities                   entities with two mentions or more, over which the three means
+                               below are taken
     mention_similarity         mean over entities of the mean cosine of their mentions' pairs
     entity_similarity          mean over entities of the mean cosine of mention and memory vector
     entity_similarity_to_ones  the same with the vector of ones, which every memory starts as
@@ -79,7 +79,7 @@ def measure_similarity(
     *_centred                  the same after subtracting the mean of the M vectors, which takes out
                                the anisotropy of the space
 
-    None where there is no pair. A vector that is not finite raises ValueError.
+    A similarity without any pair is None. A vector that is not finite raises ValueError.
     """
     if not (np.isfinite(vectors).all() and np.isfinite(memory).all()):
         raise ValueError(
@@ -95,7 +95,7 @@ def measure_similarity(
         units = _normalise(space[order])
         sums = np.add.reduceat(units, firsts, axis=0)  # [entities, width]
         squares = np.einsum("ew,ew->e", sums, sums)
-        # |u|^2: 1, or 0 of a zero vector, whose cosine is 0 with everything
+        # |u|^2 is 1, or 0 for a zero vector, whose cosine with everything is 0
         selves = np.add.reduceat(np.einsum("mw,mw->m", units, units), firsts)
         within = (squares - selves)[several] / pairs[several]
         total = sums.sum(axis=0)
@@ -118,6 +118,6 @@ def _mean(values: np.ndarray) -> float | None:
 
 
 def _normalise(vectors: np.ndarray) -> np.ndarray:
-    """Rows of length 1; a zero row stays zero."""
+    """Scale rows to length 1; a zero row stays zero."""
     length = np.sqrt(np.einsum("mw,mw->m", vectors, vectors))[:, None]
     return np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)

@@ -1,7 +1,7 @@
-"""A text that tells its chains: behind each later mention of somebody, the words of the first one
-are put in brackets, if they are others: ``Then he (Fred Rollins) gave Ann Lee's mother her (Ann
-Lee's) keys``. A causal resolver finds the mentions. In the control the brackets stand at the same
-places, but each has the words of somebody else.
+"""A text that tells its chains: after each later mention of an entity, the words of its first
+mention are added in brackets if they are different: ``Then he (Fred Rollins) gave Ann Lee's mother
+her (Ann Lee's) keys``. A causal resolver finds the mentions. In the control, the brackets stand at
+the same places, but each has the words of another entity.
 """
 
 import re
@@ -25,9 +25,9 @@ _POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def tell_chains(text: str, until: int, generator: np.random.Generator | None = None) -> str | None:
-    """The text up to the character ``until`` with its chains told, as far as they can be known
-    there; with a ``generator`` each bracket has the words of another entity that was named before
-    it. None where there is no mention to explain, or nobody else.
+    """Return the text up to the character ``until`` with its chains told, as far as they can be
+    known at that point; with a ``generator``, each bracket has the words of another entity that was
+    named before it. None if no mention needs an explanation or no other entity was named.
     """
     told, at = "", 0
     for place, own, others in find_later(text[:until]):
@@ -38,8 +38,8 @@ def tell_chains(text: str, until: int, generator: np.random.Generator | None = N
 
 
 def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
-    """The mentions of a text that need an explanation: the character behind each, the words of its
-    entity's first mention, which are others, and those of the other entities named so far.
+    """Yield the mentions that need an explanation: the character after each, the words of its
+    entity's first mention, which differ from its own, and those of the other entities named so far.
     """
     words, places, *_ = split_annotated(text, ())
     document = Document("text", 0, "test", "", tuple(words), (0,))
@@ -61,8 +61,8 @@ def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
 def tell_passages(
     passages: Sequence[Mapping[str, Any]], seed: int
 ) -> tuple[list[int], dict[str, Passages]]:
-    """The indices of the passages that have something to tell before their last word, and these as
-    they are, with their ``chains`` told, and with those of ``others``, which are drawn by the seed.
+    """Return the indices of the passages with something to tell before their last word, and these
+    passages unchanged, with their ``chains`` told, and with those of ``others``, drawn by the seed.
     """
     numbers: list[int] = []
     found: dict[str, Passages] = {"nothing": [], "chains": [], "others": []}
@@ -81,8 +81,8 @@ def tell_passages(
 
 
 def score_told(run: Run, passages: Sequence[Mapping[str, Any]]) -> Rows:
-    """How many passages have something to tell; the share of their last words that are right and
-    their mean nats, and both of each passage, by what is told. A stopped run resumes where it was.
+    """Yield how many passages have something to tell and, by what is told, the accuracy and mean
+    nats of their last words, and both for each passage. A stopped run resumes where it was.
     """
     numbers, texts = tell_passages(passages, run.seed or 0)
     yield {"measure": "told", "value": len(numbers), "count": len(passages), "split": "lambada"}

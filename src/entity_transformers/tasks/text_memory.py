@@ -1,5 +1,5 @@
 """Text as memory: what a policy keeps of the text so far is put before the window, so that any
-language model reads it, also one behind an API.
+language model can read it, even one behind an API.
 """
 
 import math
@@ -26,20 +26,20 @@ from entity_transformers.tasks.policies import POLICIES, describe
 from entity_transformers.tasks.renaming import rename
 
 Keep = Callable[[int], np.ndarray]
-"""The places that are kept of the text before this one, where a window begins."""
+"""Maps the place where a window begins to the places that are kept of the text before it."""
 Kept = tuple[str, str, int]
-"""A policy, its labels and its budget."""
+"""A policy, its layer of labels and its budget."""
 NOTHING: Kept = ("none", "none", 0)
 UNREAD = {"texts", "windows", "renamed_windows"}
-"""Keys of a section that change no number of one text in one window."""
+"""Keys of a section that do not affect the numbers of one text in one window."""
 
 
 @dataclass(frozen=True)
 class Remembered:
     """One window of a document and what is remembered beside it.
 
-    places  int64 [M + T]  of the tokens that are read: M kept ones, then the window's
-    new     so many of them, at the end, are inputs that no earlier window had as new
+    places  int64 [M + T]  positions of the tokens that are read: M kept ones, then the window's
+    new     how many of them, at the end, no earlier window has read
     """
 
     places: np.ndarray
@@ -47,8 +47,8 @@ class Remembered:
 
 
 def plan_memory(length: int, window: int, stride: int, keep: Keep) -> Iterator[Remembered]:
-    """The windows of a document of ``length`` tokens, each with what is kept of the text before it.
-    The last token is no input.
+    """Yield the windows of a document of ``length`` tokens, each with what is kept of the text
+    before it. The last token is not an input.
     """
     for start, new, end in plan_windows(length - 1, window, stride):
         yield Remembered(np.concatenate([keep(start), np.arange(start, end)]), end - new)
@@ -65,9 +65,9 @@ def score_text_memory(
     batch: int,
     known: int = 0,
 ) -> np.ndarray:
-    """Nats float32 [N] of each token of a document, which begins with the token before a document,
-    given its window and the text that is kept; 0 for the first. Windows that read as many tokens
-    are scored side by side; those that have none beyond the first ``known`` tokens are not.
+    """Return the nats, float32 [N], of each token of a document, which begins with the token that
+    precedes every document, given its window and the kept text; 0 for the first. Windows of similar
+    size are scored side by side; those that predict only the first ``known`` tokens are left out.
     """
     nats = np.zeros(len(tokens), np.float32)
     asked = (p for p in plan_memory(len(tokens), window, stride, keep) if p.places[-1] + 2 > known)
@@ -81,8 +81,8 @@ def score_text_memory(
 def read_remembered(
     model: LanguageModel, tokens: np.ndarray, plans: Sequence[Remembered]
 ) -> tuple[np.ndarray, Tensor]:
-    """Windows of a document side by side: the places [n] of the tokens that they are the first to
-    predict, and the hidden states [n, W] that these are predicted from.
+    """Read windows of a document side by side: return the places [n] of the tokens that they are
+    the first to predict, and the hidden states [n, W] that these are predicted from.
     """
     lengths = np.array([len(plan.places) for plan in plans])
     where, valid = lay_out(np.cumsum(lengths) - lengths, lengths)
@@ -94,14 +94,14 @@ def read_remembered(
 
 
 def keep_nothing(_: int) -> np.ndarray:
-    """No memory."""
+    """Keep nothing."""
     return np.zeros(0, np.int64)
 
 
 def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
-    """Kinds of tokens by the labels that the split gives, bool [N]: all; outside mentions; in an
-    entity's first mention; in a later one, whose entity was mentioned last within as many tokens
-    as a window has, or before that.
+    """Return the kinds of tokens by the split's labels, bool [N] each: all; outside mentions; in an
+    entity's first mention; in a later one, whose entity was last mentioned at most ``window``
+    tokens before (near) or earlier (far).
     """
     assert corpus.given is not None
     spans = np.where(corpus.given > 0, find_given_spans(corpus), -1)
@@ -118,12 +118,12 @@ def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A split that a model reads in windows of so many tokens, beside what is kept of the text
-    before each.
+    """A split that a model reads in windows of ``window`` tokens, beside what is kept of the text
+    before each window.
 
-    section  the values of the step
+    section  the parameters of the step
     home     the folder of the model's weights
-    once     keeps what was found before (`Run.once`)
+    once     keeps earlier results (`Run.once`)
     """
 
     model: LanguageModel
@@ -136,12 +136,12 @@ class Reading:
 
     @property
     def stride(self) -> int:
-        """Tokens by which a window moves on."""
+        """Number of tokens by which the window advances."""
         return int(self.window - self.section.context)
 
     @cached_property
     def keys(self) -> list[Kept]:
-        """What is kept, in every budget."""
+        """Every combination of policy, labels and budget."""
         listed = product(self.section.kept, self.section.budgets)
         return list(dict.fromkeys((kept.policy, kept.labels, budget) for kept, budget in listed))
 
@@ -155,7 +155,7 @@ class Reading:
         return name_parts(give(self.corpus, self.section.parts), self.window)
 
     def list_keeps(self, d: int, nats: np.ndarray) -> dict[Kept, Keep]:
-        """What is kept of document ``d`` before a place, by `keys`; ``nats`` [N]: the model's."""
+        """Return what each of `keys` keeps of document ``d``; ``nats`` [N] are the model's."""
         pasts = {name: describe(text, d, nats) for name, text in self._layers.items()}
 
         def keep(key: Kept, place: int) -> np.ndarray:
@@ -165,8 +165,8 @@ class Reading:
         return {key: partial(keep, key) for key in self.keys}
 
     def list_rows(self, key: Kept, held: int, nats: np.ndarray) -> Rows:
-        """Rows of what is kept: its bytes, at most, bits per byte of the text, the loss by kind of
-        token, and the nats of each document, from those of each token.
+        """Yield the rows of one of `keys`: the bytes held, at most; bits per byte of the text; the
+        loss by kind of token; and the nats of each document, from those of each token.
         """
         about = dict(zip(("policy", "labels", "budget"), key, strict=True))
         about |= {"window": self.window}
@@ -179,12 +179,12 @@ class Reading:
 
 
 Read = Callable[[np.ndarray, Keep, Kept], tuple[np.ndarray, int]]
-"""Reads a text's tokens [N] with what is kept: nats [N], and bytes."""
+"""Reads a text's tokens [N] with what is kept; returns nats [N] and bytes."""
 
 
 def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
-    """The rows of each text and window that a step's section names. A stopped run goes on where it
-    was. ValueError where the model reads no such windows.
+    """Yield the rows of each text and window that a step's section names. A stopped run resumes
+    where it was. ValueError if the model cannot read such windows.
     """
     section, context = run.section, run.trained.context
     if context is not None and section.longest > context:
@@ -214,8 +214,8 @@ def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
 
 
 def score_policies(reading: Reading, read: Read) -> Rows:
-    """Rows of the losses of texts by budget, policy and labels, and kind of token; and the nats of
-    each text. The bytes are those beyond what is held without a memory. Each reading is kept.
+    """Yield the losses of texts by budget, policy, labels and kind of token, and the nats of each
+    text. Bytes are those beyond what is held without a memory. Each reading is kept.
     """
     corpus = reading.corpus
     found: dict[Kept, list[np.ndarray]] = {key: [] for key in (NOTHING, *reading.keys)}
@@ -241,7 +241,7 @@ def score_policies(reading: Reading, read: Read) -> Rows:
 
 
 def score_texts(reading: Reading) -> Rows:
-    """The rows of step text_memory: what is kept is put before each window."""
+    """Yield the rows of step text_memory: what is kept is put before each window."""
     section, window = reading.section, reading.window
     batch = max(1, section.batch_tokens // (window + max(section.budgets)))
     how = {"window": window, "stride": reading.stride, "batch": batch}

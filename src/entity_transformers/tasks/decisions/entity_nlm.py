@@ -1,22 +1,22 @@
 """Entity decisions by EntityNLM (Ji, Tan, Martschat, Choi and Smith, 2017, "Dynamic entity
 representations in neural language models", https://arxiv.org/abs/1708.00781).
 
-With h the model's state before a token, g its state after it, both of mean 0 and variance 1 but for
-the words, and e unit vectors, one for each entity so far:
+With h the model's state before a token, g its state after it, both normalised to mean 0 and
+variance 1 except in p(X), and e unit vectors, one for each entity so far:
 
     p(R = 1) = sigmoid(w_R · h + b)                    does a mention begin? Asked if none is open
-    p(E = i) ∝ exp(h W_E e_i + w_dist log(age_i))      of which entity? age: tokens since its latest
-    p(E = new) ∝ exp(h W_E r + b_new)                  r: what every entity begins as
+    p(E = i) ∝ exp(h W_E e_i + w_dist log(age_i))      which entity? age: tokens since its latest
+    p(E = new) ∝ exp(h W_E r + b_new)                  r: the initial embedding of every entity
     p(L = l) ∝ exp((W_L [h; e] + b_L)_l)               for how many tokens?
     p(X = x) ∝ exp(O_x · (h + T e))                    O: the model's output matrix
     e <- normalise(d e + (1 - d) P g), d = sigmoid(g W_d e)    after each token of a mention
 
-The word's e is that of its entity, outside mentions that of the one mentioned last, and no vector
-before any mention. T begins at zero, so that the words begin as the language model's.
+In p(X), e is that of the word's entity and, outside mentions, of the entity mentioned last; before
+any mention there is none. T begins at zero, so that training starts from the language model's p(X).
 
-And which entity is mentioned next? Asked where a mention begins, with gold decisions of the past,
-and compared with two distributions that know only how long ago or how often entities were
-mentioned,
+Which entity is mentioned next is also judged by itself: where a mention begins, with gold decisions
+in the past, and in comparison with two distributions that know only how long ago or how often
+entities were mentioned,
 
     recency    p(i) ∝ r_i ^ -a   r: 1 for the entity mentioned last, 2 for the one before, ...
     frequency  p(i) ∝ c_i ^ a    c: its mentions so far
@@ -25,8 +25,7 @@ with p(new) ∝ b in both; a and b are chosen on other text.
 
 Tokens are BPE tokens: a mention is a span of tokens, its length a number of tokens. Dimensions: T
 predicted tokens of a document, W the model's width, K that of entities, M mentions, m tokens in
-mentions, N entities, C = 1 + N candidates, of which the first is an entity that was not mentioned
-before.
+mentions, N entities, C = 1 + N candidates, the first of which is a new entity.
 """
 
 from collections.abc import Sequence
@@ -46,39 +45,38 @@ from entity_transformers.tasks.decisions import learning
 from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 KINDS = ("begins", "entities", "lengths")
-"""Of decisions."""
+"""Kinds of decisions."""
 Parts = tuple[Tensor, Tensor, Tensor]
-"""log p of `KINDS` at each token, float [T] each; 0 where there is none."""
+"""log p of each of the `KINDS` at each token, float [T] each; 0 where there is no such decision."""
 BASELINES = ("recency", "frequency")
 POWERS = tuple(np.arange(0, 3.01, 0.25).tolist())
 NEW_WEIGHTS = tuple(np.logspace(-2, 3, 21).tolist())
-"""Of the baselines, a and b that are tried."""
+"""The values of the baselines' a and b that are tried."""
 ROWS = 256
-"""Mentions whose candidates are scored at once."""
+"""Number of mentions whose candidates are scored at once."""
 NOTHING, NEW, FIRST = 0, 1, 2
-"""Rows of embeddings: none at all, an entity before its first mention, and from FIRST on entities
-after a token of a mention of theirs (`Story.order`).
-"""
+"""Rows of the embeddings: no entity, an entity before its first mention and, from FIRST on,
+entities after each token of their mentions (`Story.order`)."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """What is decided of each token, where, and which embeddings the decisions read.
+    """The decisions about each token, and the embeddings that they depend on.
 
-    entity  int64 [T]     of which entity it is, 1..N; 0: in no mention
-    length  int64 [T]     tokens of the mention that begins with it; 0: none begins. The last one
+    entity  int64 [T]     entity of the token, 1..N; 0: in no mention
+    length  int64 [T]     tokens of the mention that begins here; 0: none begins. The last mention
             may be longer than what is left of the document
     asked   bool [T]      is it decided here whether a mention begins? Not where one is open
     begins  int64 [M]     first tokens of mentions
     which   int64 [M]     the candidate that was mentioned
     rows    int64 [M, C]  row of embeddings of each candidate; NOTHING: not mentioned yet
-    age     int64 [M, C]  tokens since its latest one; 0 where there is none
+    age     int64 [M, C]  tokens since its latest token; 0: it has none
     count   int64 [M, C]  its mentions so far
-    given   int64 [T]     row of embeddings that the word depends on: of its entity, outside
-            mentions of the latest one
+    given   int64 [T]     row of embeddings that the word depends on: its entity's or, outside
+            mentions, that of the entity mentioned last
     order   int64 [m]     tokens in mentions, the first ones of all entities before the second ones
-    sizes   how many first ones, second ones, ...: row FIRST + i is after token ``order[i]``, and
-            the i-th of one size is of the entity that is the i-th of the size before
+    sizes   number of first ones, second ones, ...: row FIRST + i is after token ``order[i]``, and
+            the i-th of one size is of the same entity as the i-th of the size before
     """
 
     entity: Tensor
@@ -97,8 +95,8 @@ class Story:
 def tell_story(
     labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu", *, longest: int
 ) -> Story:
-    """The story of mentions, from the entity (0: none) and number of the mention (-1: none) of each
-    token, int [T]. One of more than ``longest`` tokens is several, one after the other.
+    """Return the story of mentions from the entity (0: none) and mention number (-1: none) of each
+    token, int [T]. Mentions of more than ``longest`` tokens are split into consecutive ones.
     """
     entity = np.where(spans >= 0, labels, 0).astype(np.int64)
     length = np.zeros_like(entity)
@@ -110,7 +108,7 @@ def tell_story(
 
 
 def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str = "cpu") -> Story:
-    """The story of these decisions, int64 [T] each."""
+    """Return the story of these decisions, int64 [T] each."""
     order, sizes, row_of = _order_tokens(entity)
     inside, begins = entity > 0, np.flatnonzero(length)
     ids, own = np.arange(1 + entity.max(initial=0)), entity[begins]
@@ -130,7 +128,7 @@ def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str =
 
 
 def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.ndarray]:
-    """`Story`'s order and sizes, and the row after each token, int64 [T] (0 outside mentions)."""
+    """Return `Story`'s order and sizes, and the row after each token, int64 [T] (0: no mention)."""
     inside = np.flatnonzero(entity)
     own = entity[inside]
     rank = pd.Series(own).groupby(own).cumcount().to_numpy()
@@ -141,11 +139,11 @@ def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.n
 
 
 class Decider(nn.Module):
-    """The equations of the module."""
+    """The distributions and the update of the module's equations."""
 
     def __init__(self, states: int, width: int, longest: int) -> None:
-        """For states of that width, entities of ``width`` and mentions of at most ``longest``
-        tokens.
+        """Make a decider for states of width ``states``, entities of width ``width`` and mentions
+        of at most ``longest`` tokens.
         """
         super().__init__()
         self.begin = nn.Linear(states, 1)
@@ -160,37 +158,38 @@ class Decider(nn.Module):
         nn.init.zeros_(self.shift.weight)
 
     def start(self) -> Tensor:
-        """What every entity begins as, [K]."""
+        """Return the initial embedding of every entity, [K]."""
         return functional.normalize(self.new, dim=-1)
 
     def score_begin(self, before: Tensor, begins: Tensor) -> Tensor:
-        """log p(R) [...] of ``begins`` bool [...] after states [..., W]."""
+        """Return log p(R) [...] of ``begins`` bool [...] after states [..., W]."""
         score = self.begin(before)[..., 0]
         return functional.logsigmoid(torch.where(begins, score, -score))
 
     def score_candidates(self, dots: Tensor, age: Tensor, known: Tensor) -> Tensor:
-        """log p(E) of every candidate [..., C], a new entity first: from h W_E e, ages and whether
-        there is such an entity, [..., C] each.
+        """Return log p(E) of every candidate [..., C], a new entity first, from h W_E e, the ages
+        and whether there is such an entity, [..., C] each.
         """
         scores = dots + self.distance * age.clamp_min(1).log()
         scores = torch.cat([scores[..., :1] + self.fresh, scores[..., 1:]], -1)
         return scores.masked_fill(~known, -torch.inf).log_softmax(-1)
 
     def score_lengths(self, before: Tensor, entity: Tensor) -> Tensor:
-        """log p(L) of 1, 2, ... tokens, from states [..., W] and the entity's embeddings."""
+        """Return log p(L) of 1, 2, ... tokens from states [..., W] and the entity's embeddings."""
         return self.length(torch.cat([before, entity], -1)).log_softmax(-1)
 
     def score_words(self, states: Tensor, entity: Tensor) -> Tensor:
-        """What takes the place of the model's states [..., W]."""
+        """Return the states [..., W] that replace the model's."""
         return states + self.shift(entity)
 
     def update(self, after: Tensor, entity: Tensor) -> Tensor:
-        """The embeddings [..., K] after one more token of a mention, read as states [..., W]."""
+        """Return the embeddings [..., K] after one more token of a mention, with states [..., W].
+        """
         return _blend(self.gate(after), self.take(after), entity)
 
     def follow(self, after: Tensor, story: Story) -> Tensor:
-        """All embeddings that a document's entities have, [2 + m, K] (`Story.order`), from the
-        states after its tokens [T, W].
+        """Return all embeddings that a document's entities have, [2 + m, K] (`Story.order`), from
+        the states after its tokens [T, W].
         """
         new = self.start()
         found = [torch.zeros_like(new)[None], new[None]]
@@ -203,7 +202,7 @@ class Decider(nn.Module):
         return torch.cat(found)
 
     def score_rows(self, before: Tensor, embeddings: Tensor, story: Story) -> Tensor:
-        """log p(E) of every candidate of each mention, [M, C]."""
+        """Return log p(E) of every candidate of each mention, [M, C]."""
         asking = self.which(before[story.begins])
         parts = zip(*(part.split(ROWS) for part in (asking, story.rows, story.age)), strict=True)
         return torch.cat(
@@ -214,8 +213,8 @@ class Decider(nn.Module):
         )
 
     def decide(self, text: ReadText, ahead: bool = False) -> tuple[Parts, Tensor]:
-        """log p of the decisions of a document, and the embeddings of its entities (`follow`).
-        ``ahead``: of a proposal, which decides on a token that it has read.
+        """Return log p of a document's decisions, and the embeddings of its entities (`follow`).
+        With ``ahead``, the decider is a proposal, which decides about a token after reading it.
         """
         story: Story = text.story
         after = normalise(text.after)
@@ -233,27 +232,27 @@ class Decider(nn.Module):
         return (begins, none.index_put(at, chosen), none.index_put(at, lengths[:, 0])), embeddings
 
     def joint(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
-        """Nats of the words and decisions of tokens from ``start`` to ``end``."""
+        """Return the nats of the words and decisions of the tokens from ``start`` to ``end``."""
         (begins, entities, lengths), embeddings = self.decide(text)
         states = self.score_words(text.states, embeddings[text.story.given])
         words = word_nats(model, states[start:end], text.tokens[start:end])
         return words - (begins + entities + lengths)[start:end]
 
     def propose(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
-        """Nats of the decisions alone, which have read the words."""
+        """Return the nats of the decisions alone, made after reading the words."""
         (begins, entities, lengths), _ = self.decide(text, ahead=True)
         return -(begins + entities + lengths)[start:end]
 
 
 def _blend(gate: Tensor, take: Tensor, entity: Tensor) -> Tensor:
-    """The update, from g W_d and P g."""
+    """Return the updated embeddings, from g W_d and P g."""
     kept = torch.sigmoid((gate * entity).sum(-1, keepdim=True))
     return functional.normalize(kept * entity + (1 - kept) * take, dim=-1)
 
 
 @torch.inference_mode()
 def score_parts(model: LanguageModel, decider: Decider, text: ReadText) -> dict[str, float]:
-    """Nats of a document by part: words given the decisions, begins, entities, lengths."""
+    """Return the nats of a document by part: words given decisions, begins, entities, lengths."""
     decisions, embeddings = decider.decide(text)
     states = decider.score_words(text.states, embeddings[text.story.given])
     named = zip(KINDS, decisions, strict=True)
@@ -264,13 +263,13 @@ def score_parts(model: LanguageModel, decider: Decider, text: ReadText) -> dict[
 
 
 def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndarray:
-    """log p of every candidate of each mention [M, C], a new entity first, -inf for what is not
-    there, by one of `BASELINES`.
+    """Return log p of every candidate of each mention [M, C] by one of `BASELINES`: a new entity
+    first, -inf for entities that are not known yet.
     """
     known = (story.rows != NOTHING).cpu().numpy()
     if name == "recency":
         age = np.where(known, story.age.cpu(), np.iinfo(np.int64).max)
-        age[:, 0] = -1  # before all: entities count from 1
+        age[:, 0] = -1  # ranked first, so that entities count from 1
         rank = age.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
         values = -np.log(np.maximum(rank, 1))
     else:
@@ -283,7 +282,7 @@ def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndar
 def judge_baseline(
     name: str, choose: Sequence[ReadText], report: Sequence[ReadText]
 ) -> dict[str, Any]:
-    """`judge` of a baseline, with the power and weight of new entities, of a grid, that have the
+    """`judge` a baseline, with the power and the weight of new entities, from a grid, that have the
     least cross-entropy on other texts.
     """
 
@@ -296,7 +295,7 @@ def judge_baseline(
 
 @torch.inference_mode()
 def judge_decider(decider: Decider, texts: Sequence[ReadText]) -> dict[str, Any]:
-    """`judge` of a decider's distributions."""
+    """`judge` a decider's distributions."""
     scores = []
     for text in texts:
         embeddings = decider.follow(normalise(text.after), text.story)
@@ -306,9 +305,9 @@ def judge_decider(decider: Decider, texts: Sequence[ReadText]) -> dict[str, Any]
 
 
 def judge(scores: Sequence[np.ndarray], texts: Sequence[ReadText]) -> dict[str, Any]:
-    """Mentions, cross-entropy in nats per mention and accuracy: over all mentions, new entities
-    among the candidates (any), and over those of entities that were mentioned before, told so
-    (known). Zeros where there is no mention.
+    """Return the number of mentions, the cross-entropy in nats per mention and the accuracy: over
+    all mentions, with new entities among the candidates (any), and over mentions of known entities,
+    given that they are known (known). Zeros without mentions.
     """
     every = [(own, text.story.which.cpu().numpy()) for own, text in zip(scores, texts, strict=True)]
     again = [

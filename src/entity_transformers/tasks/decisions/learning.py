@@ -1,5 +1,5 @@
-"""What EntityNLM and SetLM have in common: decisions are learnt from documents that a model has
-read once, and scored on others.
+"""What EntityNLM and SetLM share: decisions are learnt from documents that a model has read once,
+and scored on others.
 
 Dimensions: T predicted tokens of a document, W the model's width.
 """
@@ -25,24 +25,24 @@ from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.mentions import cut_documents, find_layer
 
 MOST = 500_000
-"""Tokens of a split: of a larger one every k-th document is read."""
+"""The most tokens of a split; of a larger one, every k-th document is read."""
 PARTS, TOKENS = 4, 256
-"""Parts of documents in a training step, and tokens of each."""
+"""Number of document parts in a training step, and of tokens in each part."""
 WARMUP = 0.1
 Trained = TypeVar("Trained", bound=nn.Module)
 Tell = Callable[[np.ndarray, np.ndarray, torch.device], Any]
-"""From the entity (0: none) and number of the mention (-1: none) of each token, int [T], to the
-decisions of a document."""
+"""Maps the entity (0: none) and mention number (-1: none) of each token, int [T], to the decisions
+of a document."""
 
 
 @dataclass(frozen=True)
 class ReadText:
-    """A document, and what the model made of it.
+    """A document as a model has read it.
 
     states  float32 [T, W]  the state before each predicted token
     tokens  int64 [T]
-    plain   float64 [T]     nats of each under the model
-    words   words that these tokens are of
+    plain   float64 [T]     nats of each token under the model
+    words   number of words that these tokens belong to
     story   its decisions: `entity_nlm.Story` or `set_lm.Sets`
     """
 
@@ -55,19 +55,19 @@ class ReadText:
 
     @property
     def after(self) -> Tensor:
-        """The states after the tokens [T, W]. Nothing was read after the last one: there it is the
-        state before it, on which only what proposes decisions depends.
+        """The states after the tokens [T, W]. Nothing was read after the last token, so its row is
+        the state before it; only proposals of decisions depend on that row.
         """
         return torch.cat([self.states[1:], self.states[-1:]])
 
 
 def normalise(states: Tensor) -> Tensor:
-    """States [..., W] with mean 0 and variance 1: of one scale whatever the model is."""
+    """Normalise states [..., W] to mean 0 and variance 1, the same scale for every model."""
     return functional.layer_norm(states, states.shape[-1:])
 
 
 def find_latest(entity: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """The latest token before each one of each of these entities, int64 [T, N]; -1: none yet."""
+    """Return each of these entities' latest token before each token, int64 [T, N]; -1: none yet."""
     places = np.where(entity[:, None] == ids, np.arange(len(entity))[:, None], -1)
     return np.maximum.accumulate(np.vstack([np.full((1, len(ids)), -1), places]))[:-1]
 
@@ -76,8 +76,8 @@ def find_latest(entity: np.ndarray, ids: np.ndarray) -> np.ndarray:
 def read_texts(
     model: LanguageModel, corpus: AlignedCorpus, layer: str, tell: Tell, *, window: int
 ) -> list[ReadText]:
-    """Every document of the split, read in windows that follow one another, without labels, which
-    would give the decisions away; ``tell`` makes these of the mentions of ``layer``, ``gold`` or
+    """Read every document of the split in consecutive windows, without labels, which would give the
+    decisions away; ``tell`` makes the decisions from the mentions of ``layer``, ``gold`` or
     ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
@@ -85,7 +85,7 @@ def read_texts(
     for d in range(len(corpus)):
         alone, place = text.part(slice(d, d + 1)), corpus.document(d)
         read, _, _ = read_document(model, alone, window=window, stride=window)
-        states = read[:-1].float()  # after the last token nothing is predicted
+        states = read[:-1].float()  # nothing is predicted after the last token
         own = slice(place.start + 1, place.stop)  # <|endoftext|> is not predicted
         plain = compute_token_losses(model, states, corpus.tokens[own]).astype(np.float64)
         targets = torch.from_numpy(corpus.tokens[own].astype(np.int64)).to(states.device)
@@ -96,26 +96,26 @@ def read_texts(
 
 
 def word_nats(model: LanguageModel, states: Tensor, tokens: Tensor) -> Tensor:
-    """Nats of tokens [n] after states [n, W], with what gradients need."""
+    """Return the nats of tokens [n] after states [n, W], with what gradients need."""
     return model.nats(states[None], tokens[None])[0]
 
 
 @torch.inference_mode()
 def sum_words(model: LanguageModel, states: Tensor, text: ReadText) -> float:
-    """Nats of a document's words after ``states``, which stand in the place of the model's."""
+    """Return the nats of a document's words after ``states``, which replace the model's."""
     nats = compute_token_losses(model, states, text.tokens.cpu().numpy())
     return float(nats.astype(np.float64).sum())
 
 
 class Shift(nn.Module):
-    """A baseline without entities: one learnt vector, added to every state."""
+    """A baseline without entities: one learnt vector that is added to every state."""
 
     def __init__(self, states: int) -> None:
         super().__init__()
         self.vector = nn.Parameter(torch.zeros(states))
 
     def nats(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
-        """Nats of the words from token ``start`` to ``end``."""
+        """Return the nats of the words from token ``start`` to ``end``."""
         return word_nats(model, text.states[start:end] + self.vector, text.tokens[start:end])
 
 
@@ -130,9 +130,9 @@ def learn(
     nats: Callable[[Trained, LanguageModel, ReadText, int, int], Tensor],
     name: str,
 ) -> tuple[Trained, float]:
-    """What `make` makes after AdamW with linear warm-up and cosine, parts of the texts in random
-    order, with the learning rate of the least loss on ``choose``; and that rate. ``nats``: what is
-    made small, of each token of a document from one to another.
+    """Train what ``make`` makes on parts of the texts in random order, with AdamW, linear warm-up
+    and a cosine schedule, at each learning rate; return the one with the least loss on ``choose``,
+    and its rate. ``nats`` gives the loss of each token of a document from one place to another.
     """
     best: tuple[float, Trained, float] | None = None
     sizes = [len(text.tokens) for text in choose]
@@ -161,7 +161,7 @@ def learn(
 
 
 def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText, int, int]]:
-    """Parts of so many tokens, with their ends, in random order, pass after pass."""
+    """Yield parts of `TOKENS` tokens, with start and end, in random order, pass after pass."""
     parts = [
         (text, start, min(start + TOKENS, len(text.tokens)))
         for text in texts
@@ -177,7 +177,7 @@ def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText
 
 class Splits:
     """The documents that a run's section names, as its model reads them: ``train``, ``choose`` and
-    ``texts``, which are scored; ``rates``, the learning rate that was chosen for each thing learnt.
+    ``texts``, which are scored; and ``rates``, the learning rate chosen for each trained module.
     """
 
     def __init__(self, run: Run, tell: Tell) -> None:
@@ -195,14 +195,14 @@ class Splits:
         self.words = sum(text.words for text in self.texts)
 
     def learn(self, name: str, make: Callable[[], Trained], nats: Callable[..., Tensor]) -> Trained:
-        """What `learn` finds; its rate goes into ``rates``."""
+        """Return the module that `learn` finds; its rate goes into ``rates``."""
         section = self.run.section
         how = (section.steps, section.learning_rates, self.run.seed)
         found, self.rates[name] = learn(self.model, self.train, self.choose, *how, make, nats, name)
         return found
 
     def score_baselines(self) -> dict[str, list[float]]:
-        """Nats of each text by the model alone, and with a learnt vector."""
+        """Return the nats of each text under the model alone, and with a learnt vector."""
         shift = self.learn("shift", lambda: Shift(self.model.width), Shift.nats)
         shifted = [sum_words(self.model, text.states + shift.vector, text) for text in self.texts]
         return {"plain": [float(text.plain.sum()) for text in self.texts], "shift": shifted}
@@ -210,8 +210,8 @@ class Splits:
     def describe(
         self, nats: Sequence[float], about: Mapping[str, Any], is_cost: bool = False
     ) -> Rows:
-        """The loss per token of these nats of each text, the perplexity per word if they are not
-        the cost of decisions, and the nats themselves.
+        """Yield the loss per token from the nats of each text; the perplexity per word, if the nats
+        are not the cost of decisions; and the nats themselves.
         """
         sizes = [len(text.tokens) for text in self.texts]
         total, tokens = math.fsum(nats), sum(sizes)
@@ -224,7 +224,7 @@ class Splits:
             yield {"measure": "nll", "value": value, "count": size, "unit": text.name, **where}
 
     def describe_rates(self) -> Rows:
-        """The learning rates."""
+        """Yield the learning rates."""
         for name, value in self.rates.items():
             about = {"split": self.run.section.report, "trained": name}
             yield {"measure": "learning_rate", "value": value, **about}

@@ -1,12 +1,12 @@
-"""What the words of a document are worth without its decisions: p(X), the sum of p(X, R, E, L) over
-all of them, estimated from samples of a proposal that has read the words,
+"""The probability of a document's words without its decisions: p(X), the sum of p(X, R, E, L) over
+all decisions, estimated from samples of a proposal that has read the words,
 
     p(X) = E over R, E, L ~ q(. | X) of p(X, R, E, L) / q(R, E, L | X)
 
-which is importance sampling. Samples in groups of several are drawn again by their weights within
-the group, where these have become unequal (a particle filter: Gordon, Salmond and Smith, 1993);
-either way the mean over groups has the expectation p(X), so its logarithm is on average too small:
-no model looks better by it.
+which is importance sampling. Within groups of several samples, these are resampled by their weights
+once the weights have become unequal (a particle filter: Gordon, Salmond and Smith, 1993). Either
+way the mean over groups has the expectation p(X), so its logarithm is too small on average: no
+model looks better by it.
 
 Dimensions: S samples, N entities there is room for, K their width, C = 1 + N candidates, G groups.
 """
@@ -23,7 +23,7 @@ from entity_transformers.tasks.decisions.entity_nlm import Decider
 from entity_transformers.tasks.decisions.learning import ReadText, normalise, word_nats
 
 ENOUGH = 0.5
-"""Effective samples of a group, as a share of it, below which it is drawn again."""
+"""The effective sample size, as a share of a group, below which the group is resampled."""
 
 
 @torch.inference_mode()
@@ -37,9 +37,9 @@ def estimate_marginal(
     group: int,
     seed: int,
 ) -> dict[str, float]:
-    """``nats``, -log p(X) of a document, from so many samples in groups of ``group``, which divides
-    them (1: importance sampling); its standard ``error`` over groups, 0 for one group; and
-    ``effective``, how many groups count by their weights, of 1 to G.
+    """Return ``nats``, -log p(X) of a document, from ``samples`` samples in groups of ``group``, a
+    divisor of their number (1: importance sampling); its standard ``error`` over groups, 0 for one
+    group; and ``effective``, the effective number of groups by their weights, from 1 to G.
     """
     generator = torch.Generator(text.states.device).manual_seed(seed)
     before, after = normalise(text.states), normalise(text.after)
@@ -59,14 +59,14 @@ def estimate_marginal(
 
 
 class Samples:
-    """S samples of what has been decided of a document so far.
+    """S samples of the decisions about a document so far.
 
     embeddings  float [S, C, K] of decider and proposal; the first is that of a new entity
     last   int64 [S, C]  the latest token of each entity's mentions; -1: none
-    left   int64 [S]     tokens that are left of the open mention
-    open   int64 [S]     its entity
+    left   int64 [S]     number of tokens left in the open mention
+    open   int64 [S]     the entity of the open mention
     named  int64 [S]     the entity mentioned last; 0: none
-    count  int64 [S]     entities
+    count  int64 [S]     number of entities
     """
 
     def __init__(self, decider: Decider, proposal: Decider, samples: int) -> None:
@@ -79,13 +79,13 @@ class Samples:
         self.left, self.open, self.named, self.count = torch.zeros_like(self.every).repeat(4, 1)
 
     def keep(self, which: Tensor) -> None:
-        """Only the samples ``which``, int64 [S]."""
+        """Replace the samples by those numbered ``which``, int64 [S]."""
         self.embeddings = [one[which] for one in self.embeddings]
         self.last, self.left, self.open = self.last[which], self.left[which], self.open[which]
         self.named, self.count = self.named[which], self.count[which]
 
     def decide(self, t: int, before: Tensor, after: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw the decisions at token t; log p - log q of these [S]."""
+        """Draw the decisions at token t; return their log p - log q, [S]."""
         decider, proposal = self.both
         asked = self.left == 0
         chance = proposal.score_begin(after, torch.tensor(True, device=after.device)).exp()
@@ -120,13 +120,13 @@ class Samples:
         return gained
 
     def shift(self, state: Tensor) -> Tensor:
-        """What takes the place of the model's state before a word in each sample, [S, W]."""
+        """Return the state that replaces the model's before a word in each sample, [S, W]."""
         latest = self.embeddings[0][self.every, self.named] * (self.named > 0)[:, None]
         context = torch.where(self.left[:, None] > 0, self._current(0, self.every), latest)
         return self.both[0].score_words(state, context)
 
     def read(self, t: int, after: Tensor) -> None:
-        """Token t: the embeddings of open mentions' entities are updated."""
+        """Read token t: update the embeddings of the entities of open mentions."""
         inside = (self.left > 0).nonzero()[:, 0]
         if not len(inside):
             return
@@ -139,22 +139,22 @@ class Samples:
         self.named[inside] = own
 
     def _current(self, i: int, which: Tensor) -> Tensor:
-        """Embeddings [S, K] of the open mention's entity, before its first mention a new one's."""
+        """Return the embeddings [S, K] of the open mention's entity; if it is new, a new one's."""
         own = self.open[which]
         return self.embeddings[i][which, torch.where(self.last[which, own] >= 0, own, 0)]
 
 
 def _draw(scores: list[Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """What the second of two distributions [S, C] draws, and log p - log q of it, [S]."""
+    """Draw from the second of two distributions [S, C]; return this and its log p - log q, [S]."""
     ours, theirs = scores
     chosen = torch.multinomial(theirs.exp(), 1, generator=generator)
     return chosen[:, 0], (ours - theirs).gather(1, chosen)[:, 0]
 
 
 def draw_again(weights: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """From the log weights [G, S / G] of samples in groups: the samples that are kept [S], where
-    groups of unequal weights were drawn again by them; their weights, which of these groups are 0;
-    and what each group's mean was [G], 0 of the others.
+    """Resample groups with unequal weights, from the log weights [G, S / G] of the samples: return
+    the samples that are kept [S]; their log weights, 0 in resampled groups; and the log of the mean
+    weight that each resampled group had [G], 0 for the others.
     """
     size = weights.shape[1]
     shares = weights.softmax(1)
@@ -168,7 +168,7 @@ def draw_again(weights: Tensor, generator: torch.Generator) -> tuple[Tensor, Ten
 
 
 def _sum_up(groups: Tensor) -> dict[str, float]:
-    """From the logarithm of each group's estimate [G]."""
+    """Summarise the logarithms of the groups' estimates [G]."""
     most = float(groups.max())
     shares = np.exp(groups.cpu().numpy() - most)
     mean, size = float(shares.mean()), len(shares)

@@ -1,10 +1,10 @@
 """Entity decisions by SetLM (Kunz and Hardmeier, 2019, "Entity decisions in neural language
 modelling: approaches and problems", CRAC), after the code that its first author has published
-(https://github.com/jekunz/setlm): one decision for each token, whether it is in a mention and of
-which entity, and no latent variables.
+(https://github.com/jekunz/setlm): one decision per token, whether it is in a mention and of which
+entity, and no latent variables.
 
-With h the model's state before a token, of mean 0 and variance 1 but for the words, S(x) = W_S x +
-b_S, and e_i the state before the latest token of entity i, beside e_none and e_new that are learnt:
+With h the model's state before a token, normalised to mean 0 and variance 1 except in p(X), S(x) =
+W_S x + b_S, e_i the state before the latest token of entity i, and learnt vectors e_none and e_new:
 
     k_i = h · S(S(e_i)) for none, new and every entity so far        p(D = i) ∝ exp(k_i)
     d = sum over i of a_i S(e_i), a = softmax of k with its largest entry times ten
@@ -12,8 +12,8 @@ b_S, and e_i the state before the latest token of entity i, beside e_none and e_
     p(X = x) ∝ exp(O_x · (h + U tanh(W [h; d]))) in mentions         theirs: O tanh(W [h; d])
     e_i <- h                                                         after each token of a mention
 
-Their words in mentions need an output matrix that learns with them; here the model is left as it
-is, and U begins at zero, so that the words begin as the language model's.
+Their p(X) in mentions needs an output matrix that is trained with it; here the model is not
+changed, and U begins at zero, so that training starts from the language model's p(X).
 
 Dimensions: T predicted tokens of a document, W the model's width, N entities, C = 2 + N candidates:
 none, new, and the entities.
@@ -32,14 +32,14 @@ from entity_transformers.tasks.decisions.learning import ReadText, normalise, su
 
 NONE, NEW, FIRST = 0, 1, 2
 AMPLIFIER = 10.0
-"""The largest score is so many times itself, so that the sum is hardly more than one vector."""
+"""The factor of the largest score, which leaves hardly more than one vector in the sum."""
 
 
 class Sets(NamedTuple):
     """A document's sets of entities.
 
     latest  int64 [T, N]  each entity's latest token before this one; -1: none yet
-    target  int64 [T]     the candidate that the token is of
+    target  int64 [T]     the candidate that the token belongs to
     """
 
     latest: Tensor
@@ -47,7 +47,7 @@ class Sets(NamedTuple):
 
 
 def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu") -> Sets:
-    """The sets that the mentions make, from the entity (0: none) and number of the mention (-1:
+    """Return the sets of a document's mentions, from the entity (0: none) and mention number (-1:
     none) of each token, int [T].
     """
     entity = np.where(spans >= 0, labels, 0).astype(np.int64)
@@ -58,7 +58,7 @@ def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str 
 
 
 class SetLM(nn.Module):
-    """The equations of the module."""
+    """The distributions of the module's equations."""
 
     def __init__(self, states: int) -> None:
         super().__init__()
@@ -70,27 +70,27 @@ class SetLM(nn.Module):
         nn.init.zeros_(self.out.weight)
 
     def fixed(self) -> Tensor:
-        """e_none and e_new, [2, W]."""
+        """Return e_none and e_new, [2, W]."""
         return torch.stack([self.none, self.new])
 
     def say(self, states: Tensor, before: Tensor, mixed: Tensor) -> Tensor:
-        """What takes the place of the model's states [..., W] in mentions, from these, the
+        """Return the states [..., W] that replace the model's in mentions, from these, the
         normalised ones, and d.
         """
         return states + self.out(torch.tanh(self.mix(torch.cat([before, mixed], -1))))
 
     def decide(self, text: ReadText, start: int, end: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Of each token from ``start`` to ``end``, given the document's sets: log p of its
-        decision, the likeliest candidate, and the state before the word, in mentions by `say`
-        [end - start, W].
+        """Return, for each token from ``start`` to ``end`` given the document's sets, log p of its
+        decision, the likeliest candidate, and the state before the word [end - start, W], in
+        mentions that of `say`.
         """
         latest, target = (part[start:end] for part in text.story)
         before = normalise(text.states[:end])
         values = self.score(torch.cat([self.fixed(), before]))
         own, states = before[start:], text.states[start:end]
-        dots = own @ self.score(values).T  # with every state that an entity may have
+        dots = own @ self.score(values).T  # with every state that may be an entity's
         ends = torch.zeros_like(target)[:, None]
-        rows = torch.cat([ends, ends + 1, latest + FIRST], 1)  # -1 + FIRST is no entity's own
+        rows = torch.cat([ends, ends + 1, latest + FIRST], 1)  # -1 + FIRST is masked below
         there = torch.cat([ends == 0, ends == 0, latest >= 0], 1)
         keys = dots.gather(1, rows).masked_fill(~there, -torch.inf)
         spread = torch.zeros_like(dots).scatter_add(1, rows, attend(keys))
@@ -103,13 +103,13 @@ class SetLM(nn.Module):
         )
 
     def nats(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
-        """Nats of the words and decisions of tokens from ``start`` to ``end``."""
+        """Return the nats of the words and decisions of the tokens from ``start`` to ``end``."""
         decisions, _, states = self.decide(text, start, end)
         return word_nats(model, states, text.tokens[start:end]) - decisions
 
 
 def attend(keys: Tensor) -> Tensor:
-    """a [..., C] of the scores k, -inf where there is no candidate."""
+    """Return a [..., C] from the scores k, which are -inf where there is no candidate."""
     most = keys.argmax(-1, keepdim=True)
     factor = torch.ones_like(keys).scatter(-1, most, AMPLIFIER)
     return (keys * factor).softmax(-1)
@@ -117,9 +117,10 @@ def attend(keys: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def score_told(model: LanguageModel, decider: SetLM, text: ReadText) -> dict[str, float]:
-    """Nats of the ``words`` of a document when every decision is known, the word's own too, and of
-    the ``decisions``; tokens that are in mentions in truth (named), by the likeliest candidate
-    (found), and both (right); and those in mentions whose candidate is the likeliest (chosen).
+    """Return the nats of the ``words`` of a document when every decision is known, even the word's
+    own, and of the ``decisions``; the number of tokens in mentions in truth (named), by the
+    likeliest candidate (found), and by both (right); and of those named whose candidate is the
+    likeliest (chosen).
     """
     decisions, likeliest, states = decider.decide(text, 0, len(text.tokens))
     found, named = likeliest > 0, text.story.target > 0
@@ -135,10 +136,10 @@ def score_told(model: LanguageModel, decider: SetLM, text: ReadText) -> dict[str
 
 @torch.inference_mode()
 def score_alone(model: LanguageModel, decider: SetLM, text: ReadText) -> np.ndarray:
-    """Nats of each token float64 [T] when nobody tells anything, exactly: each word is the mixture
-    of its two ways by p(D = none), and the set is what the decider itself makes of the words so
-    far. A token that was read is of a mention if that is likelier than not, and of the candidate
-    that was the likeliest.
+    """Return the nats of each token, float64 [T], when no decision is given, computed exactly: each
+    word's p(X) is the mixture of the two by p(D = none), and the decider itself makes the set from
+    the words so far. A token that was read counts as in a mention if that is likelier than not, and
+    then as the likeliest candidate's.
     """
     before = normalise(text.states)
     values = decider.score(decider.fixed())  # S(e_i), and below S(S(e_i)), of what is in the set

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 
 class Crf(nn.Module):
-    """Scores of a first tag [K], of a last tag [K] and of each tag (row) being followed by each tag
-    (column) [K, K].
+    """A CRF: scores of a first tag [K], of a last tag [K] and of each tag (row) being followed by
+    each tag (column) [K, K].
     """
 
     def __init__(self, tags: int) -> None:
@@ -24,12 +24,12 @@ class Crf(nn.Module):
             nn.init.uniform_(scores, -0.1, 0.1)
 
     def log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Log-probability [B] in nats of ``tags`` [B, T] (ids) under ``emissions`` [B, T, K]."""
+        """Return the log-probability [B] in nats of tag ids [B, T] under emissions [B, T, K]."""
         return self.path_scores(emissions, tags, mask) - self.log_partition(emissions, mask)
 
     def path_scores(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Score [B] of one path: its emissions, transitions, start and end. An embedding adds up
-        gradients in a fixed order.
+        """Return the score [B] of one path: its emissions, transitions, start and end. Embedding
+        lookups sum their gradients in a fixed order.
         """
         steps = tags[:, :-1] * len(self.start) + tags[:, 1:]  # [B, T-1]
         moves = F.embedding(steps, self.transitions.reshape(-1, 1)).squeeze(2)
@@ -43,10 +43,10 @@ class Crf(nn.Module):
         )
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Log of the sum over all paths [B]: the forward algorithm, each step one matrix product of
-        scaled exponentials.
+        """Return the log of the sum over all paths [B], by the forward algorithm, in which each
+        step is one matrix product of scaled exponentials.
 
-        Exact to rounding as long as the scores of reaching one tag span less than 80 nats
+        Exact up to rounding as long as the scores of reaching one tag span less than 80 nats
         (float32); finite beyond.
         """
         peaks = self.transitions.detach().amax(0)  # [K]
@@ -63,7 +63,7 @@ class Crf(nn.Module):
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Tag ids [B, T] of the path with the highest score (Viterbi), 0 on padding."""
+        """Return the tag ids [B, T] of the path with the highest score (Viterbi), 0 on padding."""
         arriving = self.transitions.T.contiguous()  # [to, from]
         best, origins = [emissions[:, 0] + self.start], []
         for emission in emissions.unbind(1)[1:]:
@@ -79,6 +79,6 @@ class Crf(nn.Module):
 
     @staticmethod
     def _at_last_word(steps: list[Tensor], mask: Tensor) -> Tensor:
-        """Of T tensors [B, K] the row [B, K] of each sentence's last word."""
+        """Return, from T tensors [B, K], the row [B, K] of each sentence's last word."""
         last = (mask.sum(1) - 1)[:, None, None].expand(-1, 1, steps[0].shape[1])
         return torch.stack(steps, 1).gather(1, last).squeeze(1)

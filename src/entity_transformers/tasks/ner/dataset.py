@@ -1,5 +1,5 @@
-"""Documents with named entities -> sentences of vector rows and IOB2 tag ids, the input of the
-tagger.
+"""Turn documents with named entities into the tagger's input: sentences of vector rows and IOB2 tag
+ids.
 """
 
 import logging
@@ -12,10 +12,10 @@ from entity_transformers.corpus.document import CorpusError, Document
 
 log = logging.getLogger(__name__)
 LONGEST = 1_000
-"""Words of a sentence that are read at once: they bound a batch; OntoGUM's longest has 136."""
+"""Most words of a sentence that are read at once, to bound a batch; OntoGUM's longest has 136."""
 
 MOST_LABELS = 500
-"""The tagger's memory grows with their square; OntoNotes has 18, Few-NERD 66."""
+"""The most labels; the tagger's memory grows with their square. OntoNotes has 18, Few-NERD 66."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class TaggedSentences:
     rows              int32 [n], row of each word's frozen vector
     tags              int16 [n], gold tag of each word, an index into tag_names
     offsets           int64 [s + 1], first word of each sentence, then n
-    labels            sorted labels of train: the tagger knows these only
+    labels            sorted labels of train, the only ones that the tagger knows
     unseen_labels     sorted labels of this split that train lacks; their tags come after those of
                       ``labels``
-    left_out          sentences of documents that have no named-entity annotation
+    left_out          number of sentences in documents without named-entity annotation
     documents         ids of the annotated documents
     document_of       int32 [s], index of each sentence's document
     """
@@ -48,7 +48,7 @@ class TaggedSentences:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Words of each sentence, int64 [s], all at least 1."""
+        """Number of words in each sentence, int64 [s], all at least 1."""
         return np.diff(self.offsets)
 
     @property
@@ -58,13 +58,13 @@ class TaggedSentences:
 
 
 def list_tags(labels: Sequence[str]) -> tuple[str, ...]:
-    """The IOB2 tags of ``labels``: O, B-first, I-first, B-second, ..."""
+    """Return the IOB2 tags of ``labels``: O, B-first, I-first, B-second, ..."""
     return ("O", *(f"{prefix}-{label}" for label in labels for prefix in "BI"))
 
 
 def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
-    """The sorted labels of all named entities. A label that IOB2 can't carry (empty, - at an end)
-    and more than `MOST_LABELS` raise CorpusError.
+    """Return the sorted labels of all named entities. A label that IOB2 can't carry (empty, or with
+    - at an end) or more than `MOST_LABELS` labels raise CorpusError.
     """
     labels = sorted(
         {entity.label for document in documents for entity in document.named_entities or ()}
@@ -92,8 +92,8 @@ def build_sentences(
     vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
     are left out and their sentences counted. A sentence of more than `LONGEST` words is cut into
     several, which is logged. A span that crosses a sentence end is split there, since a tagger
-    reads one sentence at a time. Raises ValueError where the index does not fit,
-    CorpusError for a span outside its document or spans that overlap.
+    reads one sentence at a time. Raises ValueError if the index does not fit, CorpusError for a
+    span outside its document or for overlapping spans.
     """
     words = sum(len(document.words) for document in documents)
     if len(index) != words:
@@ -131,7 +131,7 @@ def build_sentences(
 
 
 def _cut_long(document: Document) -> Document:
-    """The document with more starts of sentences, so that none has more than `LONGEST` words."""
+    """Return the document with more sentence starts, so that no sentence exceeds `LONGEST`."""
     longest = max(map(len, document.sentences()), default=0)
     if longest <= LONGEST:
         return document
@@ -144,7 +144,7 @@ def _cut_long(document: Document) -> Document:
 
 
 def _tag_words(document: Document, ids: Mapping[str, int]) -> np.ndarray:
-    """Tag ids int16 of a document's words. ``ids`` gives the B- tag of a label."""
+    """Return the tag ids, int16, of a document's words. ``ids`` gives the B- tag of each label."""
     tags = np.zeros(len(document.words), np.int16)
     starts = np.asarray(document.sentence_starts)
     end = 0

@@ -1,4 +1,4 @@
-"""Span-level scores (strict IOB2), and tag-level ones, as table 5 seems to be made."""
+"""Span-level scores (strict IOB2), and tag-level scores, which table 5 seems to report."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -12,7 +12,7 @@ from entity_transformers.tasks.ner.dataset import TaggedSentences, list_tags
 
 
 class Score(NamedTuple):
-    """Precision, recall and F1, 0.0 where something is divided by zero, of so many ``predicted``
+    """Precision, recall and F1 (0.0 where a denominator is zero), and the numbers of ``predicted``
     and gold (``support``) items.
     """
 
@@ -24,18 +24,18 @@ class Score(NamedTuple):
 
 
 Scores = Mapping[str, Mapping[str, Score]]
-"""By what they are of (average, label, row), then by name."""
+"""Scores by the kind of item (average, label, row), then by name."""
 
 
 def divide(right: int, predicted: int, support: int) -> Score:
-    """The score of counts."""
+    """Return the score of these counts."""
     precision, recall = right / max(predicted, 1), right / max(support, 1)
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
     return Score(precision, recall, f1, predicted, support)
 
 
 def average(scores: Iterable[Score]) -> Score:
-    """Mean of the scores of what occurs, in gold or predicted; summed counts."""
+    """Average the scores of the items that occur, in gold or predicted, and sum their counts."""
     every = list(scores)
     occurring = np.array([one[:3] for one in every if one.predicted + one.support]).reshape(-1, 3)
     precision, recall, f1 = (occurring.sum(0) / max(1, len(occurring))).tolist()
@@ -44,8 +44,8 @@ def average(scores: Iterable[Score]) -> Score:
 
 
 def find_spans(gold: TaggedSentences, tags: np.ndarray) -> pd.DataFrame:
-    """The spans of tag ids [n] of gold's words: sentence, label, start and end. An I- that
-    continues nothing is no span.
+    """Return the spans of tag ids [n] of gold's words: sentence, label, start and end. An I- that
+    continues nothing is not a span.
     """
     names = np.array(gold.tag_names, dtype=object)[tags].tolist()
     sentences = [names[start:end] for start, end in pairwise(gold.offsets.tolist())]
@@ -54,15 +54,15 @@ def find_spans(gold: TaggedSentences, tags: np.ndarray) -> pd.DataFrame:
 
 
 def compare_spans(gold: TaggedSentences, predicted: np.ndarray) -> dict[str, pd.DataFrame]:
-    """The spans that are right (by exact boundaries and label), predicted, and in gold."""
+    """Return the spans that are right (in boundaries and label), predicted, and in gold."""
     guess, true = find_spans(gold, predicted), find_spans(gold, gold.tags)
     return {"right": true.merge(guess), "predicted": guess, "support": true}
 
 
 def score_spans(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
-    """Scores of the spans of the tag ids ``predicted`` [n]: micro and macro averages, and by label
-    of train and of this split. The macro average is over the labels that occur, in gold or
-    predicted, as in seqeval.
+    """Score the spans of the tag ids ``predicted`` [n]: micro and macro averages, and by label of
+    train and of this split. The macro average is over the labels that occur, in gold or predicted,
+    as in seqeval.
     """
     spans = compare_spans(gold, predicted)
     counts = {name: found["label"].value_counts() for name, found in spans.items()}
@@ -75,14 +75,14 @@ def score_spans(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
 
 
 def span_f1(gold: TaggedSentences, predicted: np.ndarray) -> float:
-    """Strict span micro-F1 alone; 0.0 where no span is right."""
+    """Return the strict span micro-F1 alone; 0.0 if no span is right."""
     spans = compare_spans(gold, predicted)
     return divide(**{name: len(found) for name, found in spans.items()}).f1
 
 
 def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
-    """Right, predicted and gold spans of each annotated document, int64 [D, 3], for intervals over
-    documents.
+    """Return the number of right, predicted and gold spans of each annotated document, int64 [D,
+    3], for intervals over documents.
     """
     return np.stack(
         [
@@ -97,8 +97,8 @@ def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
 
 
 def score_tags(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
-    """Scores of B- and I- tags (O left out): the micro average, of each label the mean of its B-
-    and I- rows as far as they occur, and each row.
+    """Score the B- and I- tags (without O): the micro average, for each label the mean of those of
+    its B- and I- rows that occur, and each row.
     """
     labels = gold.labels + gold.unseen_labels
     names = list_tags(labels)

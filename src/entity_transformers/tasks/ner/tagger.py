@@ -1,5 +1,5 @@
-"""The BiLSTM-CRF tagger over frozen word vectors (section 4.1; Lample et al. 2016 without character
-embeddings).
+"""The BiLSTM-CRF tagger over frozen word vectors (section 4.1; Lample et al. 2016, without
+character embeddings).
 """
 
 import warnings
@@ -15,8 +15,8 @@ from entity_transformers.tasks.ner.dataset import list_tags
 
 
 class ScalarMix(nn.Module):
-    """gamma sum_j softmax(w)_j h_j over a word's layers (Peters et al. 2018, equation 1); it begins
-    as their mean.
+    """gamma sum_j softmax(w)_j h_j over a word's layers (Peters et al. 2018, equation 1), which
+    starts as their mean.
     """
 
     def __init__(self, layers: int) -> None:
@@ -29,20 +29,20 @@ class ScalarMix(nn.Module):
         return self.scores.softmax(0)
 
     def forward(self, layers: Tensor) -> Tensor:
-        """[..., W] of layers [..., L, W]."""
+        """Return the mix [..., W] of layers [..., L, W]."""
         return self.gamma * (self.weights[:, None] * layers).sum(-2)
 
 
 class Tagger(nn.Module):
-    """Frozen vectors -> dropout -> BiLSTM -> dropout -> tanh layer, with ``tanh_layer`` -> linear
-    -> CRF over the IOB2 tags of ``labels``.
+    """Frozen vectors -> dropout -> BiLSTM -> dropout -> tanh layer, if ``tanh_layer`` -> linear ->
+    CRF over the IOB2 tags of ``labels``.
 
-    Dimensions: B sentences, T words of the longest, K tags, W vector width, H hidden units a
+    Dimensions: B sentences, T words of the longest, K tags, W vector width, H hidden units per
     direction, L layers. ``vectors`` is [rows, W], or [rows, L, W] of layers that a `ScalarMix`
-    mixes first. With ``later`` [rows, V] a second BiLSTM follows, which reads the first one's
-    outputs beside these (Peters et al. 2017, section 2.4). Both are float16 or float32, used as
-    they are (no scaling), no parameters and not part of the state. The weights are drawn from
-    torch's global generator.
+    mixes first. With ``later`` [rows, V], a second BiLSTM follows, which reads these beside the
+    first one's outputs (Peters et al. 2017, section 2.4). Both arrays are float16 or float32 and
+    used as they are (no scaling); they are not parameters and not part of the state. The weights
+    are drawn from torch's global generator.
     """
 
     vectors: Tensor
@@ -63,7 +63,7 @@ class Tagger(nn.Module):
         self.backward_lstm = nn.LSTM(width, params.hidden, batch_first=True)
         both = 2 * params.hidden
         self.between: nn.Module = nn.Identity()
-        if params.tanh_layer:  # of this size in the authors' program, their text names none
+        if params.tanh_layer:  # the size in the authors' program; their text gives none
             self.between = nn.Sequential(nn.Linear(both, params.hidden), nn.Tanh())
         self.emission = nn.Linear(params.hidden if params.tanh_layer else both, tags)
         self.dropout = nn.Dropout(params.dropout)
@@ -77,12 +77,12 @@ class Tagger(nn.Module):
             )
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
-        """Emission scores [B, T, K] of the words with vector rows ``rows`` int64 [B, T]; ``mask``
-        bool [B, T], words first.
+        """Return the emission scores [B, T, K] of the words with vector rows ``rows`` int64 [B, T];
+        ``mask`` bool [B, T], words first.
 
-        The backward LSTM reads each sentence mirrored within its own length, so padding stays last
-        for both directions and touches no word. That is the BiLSTM of a packed sequence, in torch's
-        faster kernels for padded ones.
+        The backward LSTM reads each sentence reversed within its own length, so padding stays last
+        for both directions and affects no word. This equals the BiLSTM of a packed sequence, but
+        uses torch's faster kernels for padded ones.
         """
         words = self.vectors[rows].float()  # [B, T, W] or [B, T, L, W]
         mirror = _mirror(mask)[:, :, None]  # [B, T, 1]
@@ -94,26 +94,26 @@ class Tagger(nn.Module):
         return self.emission(self.between(self.dropout(states)))
 
     def loss(self, rows: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Negative log-likelihood in nats, the mean over the batch's sentences; ``tags`` int64 [B,
-        T].
+        """Return the negative log-likelihood in nats, averaged over the batch's sentences; ``tags``
+        int64 [B, T].
         """
         return -self.crf.log_likelihood(self(rows, mask), tags, mask).mean()
 
     def decode(self, rows: Tensor, mask: Tensor) -> Tensor:
-        """Best tag ids [B, T], 0 on padding."""
+        """Return the best tag ids [B, T], 0 on padding."""
         return self.crf.decode(self(rows, mask), mask)
 
 
 def _read(words: Tensor, mirror: Tensor, ahead: nn.Module, back: nn.Module) -> Tensor:
-    """Outputs [B, T, 2 H] of two LSTMs for words [B, T, W], the second one's read mirrored."""
+    """Return the outputs [B, T, 2 H] of two LSTMs for words [B, T, W], the second in reverse."""
     forward, _ = ahead(words)  # [B, T, H]
     backward, _ = back(words.gather(1, mirror.expand_as(words)))
     return torch.cat([forward, backward.gather(1, mirror.expand_as(backward))], 2)
 
 
 def _share(vectors: np.ndarray) -> Tensor:
-    """A tensor on the array's own memory, which may be a read-only map of a file: nothing here ever
-    writes to it.
+    """Return a tensor on the array's own memory, which may be a read-only map of a file; nothing
+    here writes to it.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -121,8 +121,8 @@ def _share(vectors: np.ndarray) -> Tensor:
 
 
 def _mirror(mask: Tensor) -> Tensor:
-    """Positions [B, T] that turn round each sentence's words and leave padding where it is; its own
-    inverse.
+    """Return the positions [B, T] that reverse each sentence's words and leave padding where it is;
+    the map is its own inverse.
     """
     positions = torch.arange(mask.shape[1], device=mask.device)  # [T]
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - positions, positions)

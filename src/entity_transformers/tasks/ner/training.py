@@ -1,5 +1,5 @@
-"""Training of the tagger with early stopping on dev, and prediction; both in batches of sentences
-of like length.
+"""Training of the tagger with early stopping on dev, and prediction, both in batches of sentences
+of similar length.
 """
 
 import copy
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class Training(NamedTuple):
-    """The best tagger (on the CPU, evaluation mode), a row per epoch, and the epoch (from 1) that
-    the tagger is from. In a row ``train_loss`` is in nats per sentence (dropout on), ``dev_f1``
-    strict span micro-F1.
+    """The best tagger (on the CPU, in evaluation mode), a row per epoch, and the epoch (from 1)
+    that the tagger is from. In a row, ``train_loss`` is in nats per sentence (with dropout), and
+    ``dev_f1`` is the strict span micro-F1.
     """
 
     tagger: Tagger
@@ -41,14 +41,14 @@ def train_tagger(
     later: np.ndarray | None = None,
     device: torch.device | str = "cpu",
 ) -> Training:
-    """Train a `Tagger` of ``vectors`` and ``later`` by Adam, the learning rate decaying by a factor
-    each epoch, until ``patience`` epochs in a row bring no better dev F1.
+    """Train a `Tagger` on ``vectors`` and ``later`` with Adam, the learning rate decaying by a
+    factor each epoch, until ``patience`` epochs in a row bring no better dev F1.
 
-    As long as no epoch has found a single dev span the latest epoch counts as the best, so that a
-    slow start is not taken for the end; an empty dev therefore means all epochs and the last
-    weights. All randomness (weights, batches, dropout) follows from ``seed``, torch's global state
-    is left alone; on the CPU the same seed and threads give identical weights. Vectors that are not
-    finite raise ValueError.
+    As long as no epoch has found a single dev span, the latest epoch counts as the best, so that a
+    slow start does not stop the training; with an empty dev, all epochs run and the last weights
+    are kept. All randomness (weights, batches, dropout) follows from ``seed``, and torch's global
+    state is left alone; on the CPU the same seed and number of threads give identical weights.
+    Vectors that are not finite raise ValueError.
     """
     if not all(np.isfinite(found).all() for found in (vectors, later) if found is not None):
         raise ValueError(
@@ -87,7 +87,7 @@ def list_scores(
     scored: Mapping[str, TaggedSentences],
     batch: int,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of step ner for a training, None where there was nothing to train on."""
+    """Yield the rows of step ner; ``trained`` is None if there was nothing to train on."""
     yield {"measure": "epochs", "value": len(trained.history) if trained else 0}
     yield {"measure": "best_epoch", "value": trained.best_epoch if trained else 0}
     yield {"measure": "sentences", "value": len(train), "split": "train"}
@@ -124,8 +124,8 @@ def train_epoch(
     sentences: TaggedSentences,
     batches: Iterable[np.ndarray],
 ) -> float:
-    """One optimizer step per batch (sentence numbers each), and the mean loss in nats per sentence.
-    NaN or infinity raises ValueError.
+    """Take one optimizer step per batch (an array of sentence numbers) and return the mean loss in
+    nats per sentence. NaN or infinity raises ValueError.
     """
     tagger.train()
     losses: list[Tensor] = []
@@ -146,8 +146,8 @@ def train_epoch(
 
 @torch.no_grad()
 def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.ndarray:
-    """Tag ids int16 [n] of all words, ``batch`` sentences at a time; only tags of labels that the
-    tagger was trained on.
+    """Return the tag ids, int16 [n], of all words, ``batch`` sentences at a time; only tags of
+    labels that the tagger was trained on occur.
     """
     tagger.eval()
     tags = np.zeros(len(sentences.tags), np.int16)
@@ -161,8 +161,8 @@ def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.nda
 
 
 def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Sentence numbers in batches of like length: sorted by length, ties and the batches themselves
-    in random order.
+    """Yield sentence numbers in batches of similar length: sorted by length, with ties and the
+    batches themselves in random order.
     """
     shuffled = generator.permutation(len(lengths)).astype(np.int32)
     order = shuffled[np.argsort(lengths.astype(np.int32)[shuffled], kind="stable")]
@@ -173,8 +173,8 @@ def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> I
 def pad(
     sentences: TaggedSentences, numbers: np.ndarray, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Vector rows int64, tags int64 and mask bool of the numbered sentences, each [B, T], padded
-    with 0.
+    """Return the vector rows int64, tags int64 and mask bool of the numbered sentences, each [B,
+    T], padded with 0.
     """
     places, mask = lay_out(sentences.offsets[numbers], sentences.lengths[numbers])
     rows, tags = (

@@ -24,10 +24,10 @@ from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 SORTED = 8
-"""Batches whose examples are sorted by length together, so that little is padded."""
+"""Number of batches whose examples are sorted by length together, to keep padding small."""
 STANDARD_DEVIATION = 0.02
 RATIO = 32
-"""Of the highest to the lowest rate of ULMFiT's schedule."""
+"""The ratio of the highest to the lowest rate in ULMFiT's schedule."""
 _LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers|lstm)\.(\d+)\.")
 _EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
 
@@ -35,10 +35,10 @@ log = logging.getLogger(__name__)
 
 
 class Finetuned(nn.Module):
-    """A model whose vocabulary has start, delimiter and extract at its end, and a head: dropout,
-    and a linear layer from what `pool` gives of a sequence, by default the state of [extract], to a
-    number for each label, or to one for a candidate. New embeddings and the head's weights are
-    drawn from torch's present state.
+    """A model whose vocabulary ends with start, delimiter and extract, and a head: dropout, and a
+    linear layer from what `pool` returns for a sequence, by default the state of [extract], to one
+    number per label, or to one for a candidate. New embeddings and the head's weights are drawn
+    from torch's current state.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Finetuned(nn.Module):
         self.head = nn.Sequential(nn.Dropout(dropout), linear).to(model.device)
 
     def read(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
-        """What the head says, [E, labels] or of choices [E, answers] (numbers [E, 1]); and the nats
-        per token of each sequence [S], those after [start], zeros without ``words`` and of a model
-        that sees later tokens.
+        """Return the head's scores, [E, labels] or, for choices, [E, answers]; and the nats per
+        token of each sequence [S], after [start], zeros without ``words`` and for a model that sees
+        later tokens.
 
         Examples with different numbers of candidates are padded with -inf.
         """
@@ -81,10 +81,10 @@ class Finetuned(nn.Module):
         return said, nats
 
     def _encode(self, tokens: Tensor, lengths: Tensor, examples: Sequence[Inputs]) -> Tensor:
-        """Final hidden states [S, T, W] of sequences of so many tokens [S] and padding. With
-        entities sequences are read twice: first the one of two texts that stands first, which
-        leaves its entities in the memory, then all with that memory, without a gradient through
-        it, as in pretraining.
+        """Return the final hidden states [S, T, W] of padded sequences of ``lengths`` [S] tokens.
+        With entities, sequences are read twice: first only the first of two texts, which leaves its
+        entities in the memory, then the whole with that memory, without a gradient through it, as
+        in pretraining.
         """
         rows = [torch.tensor(row) for example in examples for row in example.entities]
         both_sides = not self.model.can("causal")  # such a model must be told what is padding
@@ -106,8 +106,8 @@ class Finetuned(nn.Module):
         return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
-        """L2, the mean cross-entropy of the labels, and L1, nats per token as means of sequences: 0
-        where words are not asked for.
+        """Return L2, the mean cross-entropy of the labels, and L1, the nats per token averaged over
+        sequences, 0 if words are not asked for.
         """
         said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
@@ -115,8 +115,8 @@ class Finetuned(nn.Module):
 
 
 def pool(hidden: Tensor, lengths: Tensor, pooling: str) -> Tensor:
-    """Of the states [S, T, W] of sequences of so many tokens [S] the last [S, W], or, concatenated,
-    [S, 3 W]: the last, the maximum and the mean of all (section 3.3).
+    """Return, from the states [S, T, W] of sequences of ``lengths`` [S] tokens, the last one, [S,
+    W], or the last, the maximum and the mean of all, concatenated to [S, 3 W] (section 3.3).
     """
     places = torch.arange(hidden.shape[1], device=hidden.device)
     last = hidden[torch.arange(len(hidden), device=hidden.device), lengths - 1]
@@ -129,7 +129,7 @@ def pool(hidden: Tensor, lengths: Tensor, pooling: str) -> Tensor:
 
 
 def find_embeddings(model: LanguageModel) -> Tensor:
-    """The model's matrix of embeddings [tokens, W], a BERT's with its mask."""
+    """Return the model's embedding matrix [tokens, W]; a BERT's includes its mask."""
     if model.can("causal"):
         return model.output_weight
     module: Any = model.module
@@ -137,7 +137,7 @@ def find_embeddings(model: LanguageModel) -> Tensor:
 
 
 def extend_vocabulary(model: LanguageModel, more: int = NEW) -> None:
-    """Add embeddings from N(0, 0.02) to the model's, wherever it holds that matrix."""
+    """Add ``more`` embeddings from N(0, 0.02) to the model's, wherever it holds that matrix."""
     old = find_embeddings(model)
     drawn = STANDARD_DEVIATION * torch.randn(more, old.shape[1])
     new = nn.Parameter(torch.cat([old.detach(), drawn.to(old)]))
@@ -150,8 +150,8 @@ def extend_vocabulary(model: LanguageModel, more: int = NEW) -> None:
 
 
 def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None:
-    """Put the weights of ``fresh`` in the place of all but the model's embeddings and its first
-    ``layers`` layers. More layers than it has, or names that tell no layers: ValueError.
+    """Replace all weights but the model's embeddings and its first ``layers`` layers by those of
+    ``fresh``. More layers than it has, or names that reveal no layers, raise ValueError.
     """
     own = dict(model.module.named_parameters())
     depths = {name: find_depth(name) for name in own}
@@ -168,23 +168,23 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
 
 
 def find_depth(name: str) -> float:
-    """Where a parameter of this name stands: 0 embeddings, 1 the first layer; infinity: above."""
+    """Return a parameter's depth by its name: 0 embeddings, 1 first layer; infinity: above them."""
     if match := _LAYER.search(name):
         return int(match[1]) + 1
     return 0 if _EMBEDDING.search(name) else math.inf
 
 
 def list_groups(model: nn.Module) -> list[list[nn.Parameter]]:
-    """Its parameters from below: embeddings, each layer, and last the head with what else stands
-    above the layers.
+    """Return the parameters from the bottom up: embeddings, each layer, and last the head with
+    whatever else lies above the layers.
     """
     named = [(find_depth(name), parameter) for name, parameter in model.named_parameters()]
     return [[one for at, one in named if at == depth] for depth in sorted({at for at, _ in named})]
 
 
 class Stage(NamedTuple):
-    """A part of a training, with a schedule of its own: the highest ``learning`` groups learn for
-    so many epochs, the task, or with ``text`` the words alone.
+    """A stage of a training, with a schedule of its own: the top ``learning`` groups learn for
+    ``epochs`` epochs, from the task or, with ``text``, from the words alone.
     """
 
     epochs: int
@@ -193,8 +193,8 @@ class Stage(NamedTuple):
 
 
 def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
-    """The parts of a training. While layers are unfrozen each epoch is one; all groups learn in the
-    last part.
+    """Return the stages of a training. While layers are being unfrozen, each epoch is a stage; in
+    the last stage all groups learn.
     """
     gradual = min(groups, recipe.epochs) - 1 if recipe.unfreezing else 0
     text = [Stage(recipe.text_epochs, groups, text=True)] if recipe.text_epochs else []
@@ -206,12 +206,12 @@ def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """The head's rate in step ``step`` (from 0) of so many.
+    """Return the head's rate in step ``step`` (from 0) of ``steps``.
 
-    linear: as in GPT-1's program, with x the share of steps that are done after it, the peak times
-    x / ``warmup`` up to ``warmup``, then times 1 − x. slanted: ULMFiT's equation 3 with ratio 32
-    and ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32, where p rises to 1 at step ``cut`` =
-    ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
+    linear: as in GPT-1's program, with x the share of steps done at the end of this one, the peak
+    times x / ``warmup`` up to ``warmup``, then times 1 − x. slanted: ULMFiT's equation 3 with ratio
+    32 and ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32, where p rises to 1 at step
+    ``cut`` = ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
     """
     if recipe.schedule == "linear":
         done = (step + 1) / steps
@@ -223,8 +223,8 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def order_examples(lengths: np.ndarray, batch: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """The batches of an epoch, which depend on (seed, epoch) alone: examples in random order, of
-    each ``SORTED`` batches those of like length together.
+    """Return the batches of an epoch, which depend on (seed, epoch) alone: examples in random
+    order, but sorted by length within every ``SORTED`` batches.
     """
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
@@ -272,8 +272,8 @@ def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: in
 def make_optimizer(
     groups: Sequence[Sequence[nn.Parameter]], learning: int, recipe: Recipe
 ) -> torch.optim.AdamW:
-    """AdamW of the highest ``learning`` groups, each with its ``share`` of the head's rate; the
-    others are frozen.
+    """Return AdamW for the top ``learning`` groups, each with its ``share`` of the head's rate; the
+    other groups are frozen.
     """
     settings = []
     for below, group in enumerate(reversed(groups)):  # from the head down
@@ -290,7 +290,7 @@ def make_optimizer(
 
 @torch.inference_mode()
 def predict(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> np.ndarray:
-    """The likeliest label of each example, int64 [E]."""
+    """Return the likeliest label of each example, int64 [E]."""
     model.eval()
     order = np.argsort([max(map(len, one.sequences)) for one in examples], kind="stable")
     found = np.zeros(len(examples), np.int64)
@@ -303,7 +303,7 @@ def predict(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> np.n
 
 @torch.inference_mode()
 def measure_loss(model: Finetuned, examples: Sequence[Inputs], *, batch: int) -> float:
-    """L2 of examples that all have a label, their mean."""
+    """Return the mean L2 of examples that all have a label."""
     model.eval()
     total = 0.0
     for at in range(0, len(examples), batch):

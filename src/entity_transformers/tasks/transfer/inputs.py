@@ -1,13 +1,13 @@
-"""A task's examples as sequences of tokens, by GPT-1's figure 1, with a resolver's entities for a
-model that reads any.
+"""A task's examples as sequences of tokens, as in GPT-1's figure 1, with a resolver's entities for
+models that read them.
 
 classification  [start] text [extract]
 entailment      [start] premise [delimiter] hypothesis [extract]
 pronoun         [start] before the pronoun [delimiter] a candidate and the rest [extract], for each
                 candidate
 
-A text after a delimiter begins with a space, so that its first word is the token that it is inside
-a text: GPT-1's encoder marks ends of words, GPT-2's their beginnings.
+A text after a delimiter begins with a space, so that its first word is encoded as it is inside a
+text: GPT-1's encoder marks the ends of words, GPT-2's their beginnings.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,20 +26,20 @@ from entity_transformers.corpus.tasks import Example, Shape
 from entity_transformers.resolve.base import Resolver, resolve
 
 NEW = 3
-"""Tokens after those of the encoder: start, delimiter, extract."""
+"""Number of tokens that follow those of the encoder: start, delimiter, extract."""
 Chains = Callable[[Sequence[str], Sequence[Sequence[int]]], list[list[int]]]
-"""From texts, and of each the character after each of its tokens, to the entity of each token."""
+"""Maps texts, and the character after each token of each text, to the entity of each token."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """An example: its sequences of tokens, its label (-1: none is right), and whether something
-    of it was cut.
+    """An example: its sequences of tokens, its label (-1: no option is right), and whether any of
+    it was cut.
 
-    entities  of each sequence the entity of each token, 0 for none; (): the model reads none
-    read      of each sequence the tokens of [start] and the first of two texts, which leave their
-              entities in the memory before the whole is read; 0: there is one text
+    entities  for each sequence, the entity of each token, 0 for none; (): the model reads none
+    read      for each sequence, the number of tokens in [start] and the first of two texts, which
+              leave their entities in the memory before the whole is read; 0: there is one text
     """
 
     sequences: tuple[tuple[int, ...], ...]
@@ -50,13 +50,13 @@ class Inputs:
 
     @property
     def recalls(self) -> bool:
-        """Does an entity of a first text come again after it, so that the memory holds it?"""
+        """Does an entity of a first text recur after it, so that the memory holds it?"""
         pairs = zip(self.entities, self.read, strict=True)
         return any(set(one[:at]) & set(one[at:]) - {0} for one, at in pairs)
 
 
 def list_parts(example: Example, shape: Shape) -> list[tuple[str, ...]]:
-    """The texts of each sequence of an example."""
+    """Return the texts of each sequence of an example."""
     if shape == "pronoun":
         assert example.blank is not None
         before = example.texts[0][: example.blank[0]].rstrip()
@@ -75,11 +75,11 @@ def make_inputs(
     *,
     first: int | None = None,
 ) -> list[Inputs]:
-    """The inputs of examples, in sequences of at most ``longest`` tokens (None: any), with the
-    entities of ``chains``. ``first``: the id of start, None: the one after the encoder's.
+    """Return the inputs of examples, in sequences of at most ``longest`` tokens (None: any number),
+    with the entities of ``chains``. ``first``: the id of start; None: the one after the encoder's.
 
-    Of a longer one with a pronoun what stands before it loses its beginning, then the rest its end;
-    of other sequences the longer text loses its end.
+    In a longer sequence with a pronoun, the text before it loses its beginning, then the rest its
+    end; in other sequences the longer text loses its end.
     """
     size = tokenizer.get_vocab_size() if first is None else first
     start, delimiter, extract = range(size, size + NEW)
@@ -89,7 +89,7 @@ def make_inputs(
         encoded = iter(tokenizer.encode_batch(spelled, add_special_tokens=False))
     pieces = [[next(encoded) for _ in texts] for texts in sentences]
     ends = [
-        # a second text was encoded with the space before it
+        # a second text was encoded with a space before it
         [
             begin + end
             for begin, piece in zip((0, len(texts[0])), parts, strict=False)
@@ -120,8 +120,8 @@ def make_inputs(
 
 
 def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
-    """The texts of a sequence in at most ``room`` tokens; ``context``: is the first one of two the
-    context of an answer?
+    """Shorten the texts of a sequence to at most ``room`` tokens; ``context``: is the first of two
+    texts the context of an answer?
     """
     over = sum(map(len, pieces)) - room
     if over <= 0:
@@ -145,8 +145,8 @@ def find_entities(
     texts: Sequence[str],
     ends: Sequence[Sequence[int]],
 ) -> list[list[int]]:
-    """The entity of each token of each text, 0 for none, by the character after it (`Chains`): by
-    the resolver's chains, or by these permuted among a text's mentions.
+    """Return the entity of each token of each text, 0 for none, by the character after it
+    (`Chains`), from the resolver's chains or from these permuted among a text's mentions.
     """
     names = tuple(map(str, range(len(texts))))
     entities, mentions = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
@@ -154,7 +154,7 @@ def find_entities(
         words, places, *_ = split_annotated(text, ())
         document = Document(name, 0, "test", "", tuple(words), (0,))
         entity, mention = word_labels(resolve(resolver, document), "outermost")
-        # a space before a word is the word's; one after the last word is of none
+        # a space before a word belongs to it; one after the last word to none
         word = np.searchsorted([end for _, end in places], last)
         entities.append(np.append(entity, 0)[word])
         mentions.append(np.append(mention, -1)[word])

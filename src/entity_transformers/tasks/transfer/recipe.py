@@ -1,4 +1,4 @@
-"""What a fine-tuning is told."""
+"""The settings of a fine-tuning."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Recipe(Section):
     """what the head reads: the last state, or beside it the maximum and the mean of all states"""
 
     def fit(self, entry: ModelEntry, task: str) -> Recipe:
-        """The recipe for a task, with as many examples as it has of it, and without losses of words
-        where the model's kind predicts no next token.
+        """Return the recipe for a task, with the number of examples set for it, and without word
+        losses if the model's kind predicts no next token.
         """
         many = self.examples.get(task) if isinstance(self.examples, dict) else self.examples
         words = {} if entry.can({"causal"}) else {"auxiliary_weight": 0.0, "text_epochs": 0}

@@ -1,4 +1,4 @@
-"""The fine-tunings of one model, and what its decisions are worth: what step transfer does."""
+"""The fine-tunings of one model and the scores of its decisions, for step transfer."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -26,13 +26,13 @@ GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "gap": (("gender",),),
     "winobias": (("type",), ("version",), ("type", "version"), ("gender", "version")),
 }
-"""By task, the groups that it is also judged in."""
+"""For each task, the keys of the groups of examples in which it is also scored."""
 log = logging.getLogger(__name__)
 
 
 def finetune(run: Run) -> Rows:
-    """Fine-tune the model on each task of transfer.tasks in each variant, and judge it on the
-    task's dev and test: the losses of the rates that were tried, then the scores of each training.
+    """Fine-tune the model on each task of transfer.tasks in each variant, and score it on dev and
+    test: yield the losses of the learning rates tried, then the scores of each training.
     """
     section, trainings = run.section, Trainings(run)
     rates: dict[bool, float] = {}
@@ -62,17 +62,17 @@ class Trainings:
         self.examples = load_examples(run.home("examples") / "examples.jsonl", self.section.named)
 
     def once(self, make: Callable[[str, Recipe, int], Any], *which: Any) -> Any:
-        """What ``make`` gives of a task, a recipe and a seed, kept (`Run.once`)."""
+        """Return what ``make`` returns for a task, a recipe and a seed, kept by `Run.once`."""
         about = (make.__name__, *which, self.section.resolver, self.section.also_score)
         return self.run.once(lambda: make(*which), *about)
 
     def _list(self, name: str, split: str) -> list[Example]:
-        """The examples of a split of a task that have a label."""
+        """Return the examples of a split of a task that have a label."""
         return [e for e in self.examples[name] if e.split == split and e.label is not None]
 
     def try_rates(self, pretrained: bool) -> tuple[float, list[Row]]:
-        """The best rate of those that are tried, by the loss on dev of transfer.rate_task, and
-        these losses: with the section's values and the first seed, without entities.
+        """Return the learning rate with the lowest loss on dev of transfer.rate_task, and the
+        losses of all rates tried: with the section's values and the first seed, without entities.
         """
         section = self.section
         plain = section.recipe().fit(self.run.entry, section.rate_task)
@@ -95,7 +95,7 @@ class Trainings:
         return min(kept, key=kept.__getitem__), rows
 
     def try_recipe(self, name: str, recipe: Recipe, seed: int) -> float:
-        """The loss on dev, per example, after a training on transfer.rate_task."""
+        """Return the loss on dev, per example, after training on transfer.rate_task."""
         model, _ = self.train(name, recipe, seed)
         if not (own := self._list(name, "dev")):
             raise ValueError(f"transfer.rate_task: {name} has no example of dev")
@@ -103,7 +103,7 @@ class Trainings:
         return finetuned.measure_loss(model, inputs, batch=recipe.batch)
 
     def score(self, name: str, recipe: Recipe, seed: int) -> list[Row]:
-        """Train on a task, and the scores on its dev and test, and on those of other tasks."""
+        """Train on a task; return the scores on its dev and test, and on those of other tasks."""
         others: tuple[str, ...] = ()
         if find_task(name).shape == "pronoun":
             others = tuple(other for other in self.section.also_score if other != name)
@@ -123,8 +123,8 @@ class Trainings:
         return rows
 
     def train(self, name: str, recipe: Recipe, seed: int) -> tuple[Finetuned, list[Inputs]]:
-        """The fine-tuned model, and what it was trained on: examples of train that have a label, as
-        many as the recipe says, evenly spaced.
+        """Return the fine-tuned model and the inputs that it was trained on: examples of train that
+        have a label, as many as the recipe says, evenly spaced.
         """
         if not (own := self._list(name, "train")):
             raise ValueError(f"task {name} has no example of train to be trained on")
@@ -138,7 +138,7 @@ class Trainings:
         return model, inputs
 
     def _load(self, recipe: Recipe, seed: int) -> LanguageModel:
-        """The trained model, with random weights where the recipe does not transfer its own."""
+        """Return the trained model, with random weights where the recipe does not transfer any."""
         run, settings = self.run, self.run.params.run
         device = runtime.start(settings.device, settings.threads, run.seed)
         trained = load_model(run.home("lm"), run.entry.kind, device)
@@ -156,7 +156,7 @@ class Trainings:
     def _make(
         self, model: Finetuned, task: Task, own: Sequence[Example], entities: str, seed: int
     ) -> list[Inputs]:
-        """Inputs of examples, with ``entities`` off, on or shuffled."""
+        """Return the inputs of examples, with ``entities`` off, on or shuffled."""
         chains = None
         if entities != "off":
             resolver = make_resolver(self.section.resolver)
@@ -167,7 +167,7 @@ class Trainings:
     def _judge(
         self, model: Finetuned, task: Task, split: str, recipe: Recipe, seed: int
     ) -> list[Row]:
-        """The scores on a split of a task, none without examples, and whether each is right."""
+        """Return the scores on a split of a task, if it has examples, and whether each is right."""
         own = [one for one in self.examples[task.name] if one.split == split]
         if not own:
             return []
@@ -193,7 +193,7 @@ class Trainings:
 
 
 def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> Rows:
-    """The accuracy in the task's groups, and GAP's official F1 of all examples and in them."""
+    """Yield the accuracy in the task's groups, and GAP's official F1 over all and in groups."""
     truth = np.array([-1 if example.label is None else example.label for example in examples])
     for keys in ((), *GROUPED[task]) if task in GROUPED else ():
         for group, numbers in group_examples(examples, keys):
@@ -207,8 +207,8 @@ def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> 
 
 
 def score_gap(labels: np.ndarray, chosen: np.ndarray) -> float:
-    """GAP's official F1: each of a snippet's two names is the pronoun's antecedent or not; of a
-    label of -1 neither is, and one of the two is always chosen.
+    """Return GAP's official F1: each of a snippet's two names is the pronoun's antecedent or not;
+    for a label of -1 neither is, and one of the two is always chosen.
     """
     hits, wanted = int((labels == chosen).sum()), int((labels >= 0).sum())
     precision, recall = hits / len(labels), hits / wanted if wanted else 0.0
@@ -217,9 +217,9 @@ def score_gap(labels: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def pair_versions(examples: Sequence[Example], chosen: np.ndarray) -> Rows:
-    """WinoBias' sentences that are there in both versions, which differ in the pronoun's gender
-    alone: by type, on how many the pro-stereotypical one alone is right, ``only_first``, and the
-    other alone, ``only_second``.
+    """Compare the two versions of WinoBias' sentences, which differ only in the pronoun's gender,
+    where both are present: yield by type the number of sentences of which the pro-stereotypical
+    version alone is right (``only_first``), and the other alone (``only_second``).
     """
     found: dict[str, dict[str, dict[str, bool]]] = {}
     for example, choice in zip(examples, chosen.tolist(), strict=True):
