@@ -71,8 +71,7 @@ def measure_window(model: LanguageModel, window: int) -> int | None:
 
 
 def fold_texts(names: Sequence[str]) -> np.ndarray:
-    """Return which of two folds each text is in, bool [D]: alternately, in the order of their
-    names.
+    """Return which of two folds each text is in, bool [D]: alternating, in order of name.
 
     Raises:
         ValueError: there is only one text, and none to learn from.

@@ -45,9 +45,8 @@ def read_with(
 
 
 def score_keys(reading: Reading) -> Rows:
-    """Yield the rows of step kept_keys (`score_policies`): a token sees at least
-    ``section.context`` tokens before it, at most a window, the first tokens of the text, and the
-    kept ones.
+    """Yield the rows of step kept_keys (`score_policies`): a token sees ``section.context`` tokens
+    or more before it, at most a window, the first tokens of the text, and the kept ones.
     """
     context, sinks = reading.section.context, reading.section.sinks
 

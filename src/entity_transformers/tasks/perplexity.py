@@ -145,7 +145,7 @@ def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Seque
 
 
 def split_bounds(values: np.ndarray, bounds: Sequence[int]) -> dict[str, np.ndarray]:
-    """Return which values [N] lie between ``bounds``, and beyond the last: bool [N] each."""
+    """Return which values [N] lie in each range of ``bounds``, the last one open: bool [N] each."""
     return {
         f"{low}-{high - 1}" if high else f"{low}+": (values >= low) & (values < (high or np.inf))
         for low, high in zip(bounds, (*bounds[1:], None), strict=True)
@@ -203,7 +203,7 @@ def sum_parts(
 
 def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: Sequence[int]) -> Rows:
     """Yield the nats ``nll`` [N] by each token's place in its document (`split_bounds`): per token,
-    and for each document that extends so far.
+    and for each document that is long enough.
     """
     begins = np.repeat(corpus.offsets[:-1], np.diff(corpus.offsets))
     # number of tokens before each in its document; -1 at <|endoftext|>, not predicted

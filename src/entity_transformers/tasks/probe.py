@@ -221,7 +221,7 @@ class HeadScores:
 
     def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:
         """Score a layer's weights [B, H, T, T] in windows that begin at the tokens ``firsts``,
-        int64 [B], of the split's arrays; None if all visible tokens weigh the same.
+        int64 [B], of the split's arrays; ``weights`` are None if all visible tokens weigh the same.
         """
         for row, first in enumerate(firsts.tolist()):
             asked = self.questions.windows.get(first)

@@ -127,9 +127,7 @@ class TextMemory:
         return nats
 
     def keep_recent(self, place: int) -> np.ndarray:
-        """Return the positions of the latest tokens before ``place``, as many as the policy may
-        keep.
-        """
+        """Return the positions of the latest tokens before ``place``, up to the budget."""
         return keep_recent(self.past.before(place), self.budget)
 
     @torch.inference_mode()

@@ -184,7 +184,7 @@ Read = Callable[[np.ndarray, Keep, Kept], tuple[np.ndarray, int]]
 
 def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
     """Yield the rows of each text and window that a step's section names. A stopped run resumes
-    where it was. ValueError if the model cannot read such windows.
+    where it was. Raises ValueError if the model cannot read such windows.
     """
     section, context = run.section, run.trained.context
     if context is not None and section.longest > context:

@@ -183,8 +183,7 @@ class Decider(nn.Module):
         return states + self.shift(entity)
 
     def update(self, after: Tensor, entity: Tensor) -> Tensor:
-        """Return the embeddings [..., K] after one more token of a mention, with states [..., W].
-        """
+        """Return the embeddings [..., K] after a mention's next token, with states [..., W]."""
         return _blend(self.gate(after), self.take(after), entity)
 
     def follow(self, after: Tensor, story: Story) -> Tensor:
@@ -282,8 +281,8 @@ def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndar
 def judge_baseline(
     name: str, choose: Sequence[ReadText], report: Sequence[ReadText]
 ) -> dict[str, Any]:
-    """`judge` a baseline, with the power and the weight of new entities, from a grid, that have the
-    least cross-entropy on other texts.
+    """Apply `judge` to a baseline, with the power and the weight of new entities, from a grid, that
+    have the least cross-entropy on other texts.
     """
 
     def try_one(texts: Sequence[ReadText], how: tuple[float, float]) -> dict[str, Any]:
@@ -295,7 +294,7 @@ def judge_baseline(
 
 @torch.inference_mode()
 def judge_decider(decider: Decider, texts: Sequence[ReadText]) -> dict[str, Any]:
-    """`judge` a decider's distributions."""
+    """Apply `judge` to a decider's distributions."""
     scores = []
     for text in texts:
         embeddings = decider.follow(normalise(text.after), text.story)

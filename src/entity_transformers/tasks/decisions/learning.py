@@ -130,9 +130,10 @@ def learn(
     nats: Callable[[Trained, LanguageModel, ReadText, int, int], Tensor],
     name: str,
 ) -> tuple[Trained, float]:
-    """Train what ``make`` makes on parts of the texts in random order, with AdamW, linear warm-up
-    and a cosine schedule, at each learning rate; return the one with the least loss on ``choose``,
-    and its rate. ``nats`` gives the loss of each token of a document from one place to another.
+    """Train what ``make`` makes with AdamW, linear warm-up and a cosine schedule on parts of the
+    texts in random order, at each learning rate; return the module with the least loss on
+    ``choose``, and its rate. ``nats`` gives the loss of each token of a document from one to
+    another.
     """
     best: tuple[float, Trained, float] | None = None
     sizes = [len(text.tokens) for text in choose]

@@ -145,7 +145,7 @@ class Samples:
 
 
 def _draw(scores: list[Tensor], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw from the second of two distributions [S, C]; return this and its log p - log q, [S]."""
+    """Draw from the second of two distributions [S, C]; return draws and log p - log q, [S]."""
     ours, theirs = scores
     chosen = torch.multinomial(theirs.exp(), 1, generator=generator)
     return chosen[:, 0], (ours - theirs).gather(1, chosen)[:, 0]

@@ -118,9 +118,9 @@ def attend(keys: Tensor) -> Tensor:
 @torch.inference_mode()
 def score_told(model: LanguageModel, decider: SetLM, text: ReadText) -> dict[str, float]:
     """Return the nats of the ``words`` of a document when every decision is known, even the word's
-    own, and of the ``decisions``; the number of tokens in mentions in truth (named), by the
-    likeliest candidate (found), and by both (right); and of those named whose candidate is the
-    likeliest (chosen).
+    own, and of the ``decisions``; the number of tokens truly in mentions (named), by the likeliest
+    candidate (found), by both (right); and of named tokens whose own candidate is the likeliest
+    (chosen).
     """
     decisions, likeliest, states = decider.decide(text, 0, len(text.tokens))
     found, named = likeliest > 0, text.story.target > 0

@@ -1,4 +1,4 @@
-"""Turn documents with named entities into the tagger's input: sentences of vector rows and IOB2 tag
+"""The input of the tagger: documents with named entities as sentences of vector rows and IOB2 tag
 ids.
 """
 
