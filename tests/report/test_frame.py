@@ -49,7 +49,7 @@ def test_a_key_names_the_further_columns_that_are_not_empty() -> None:
 
 
 def test_the_same_number_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"measures.csv: the same number twice: step=cache mod"):
+    with pytest.raises(ValueError, match=r"measures.csv: duplicate row: step=cache mod"):
         frame.Frame(frame.make([ROWS[0], ROWS[0]]))
 
 

@@ -54,10 +54,10 @@ def test_what_is_missing_is_said(small: Results) -> None:
     rows = small.frame.data
     part = rows[~((rows["model"] == "gpt2") & (rows["seed"] == 2) & (rows["step"] == "lm"))]
     cut = replace(small, steps=(*small.steps, "ner"), frame=type(small.frame)(part))
-    told = "Not part of these results: ner. Not done: lm of GPT2, seeds 2."
+    told = "Not included: ner. Missing runs: lm of GPT2, seeds 2."
     assert say_missing(cut) == told
     never = replace(small, frame=type(small.frame)(rows[rows["model"] != "gpt2e-shuffled"]))
-    assert say_missing(never) == "Not part of these results: GPT2E shuffled."
+    assert say_missing(never) == "Not included: GPT2E shuffled."
 
 
 def test_no_tag_of_a_name_stands_in_the_readme(small: Results) -> None:
@@ -137,7 +137,7 @@ def test_other_shapes_draw_what_they_are_given() -> None:
     [container] = figure.axes[0].containers
     np.testing.assert_allclose(container.lines[2][0].get_segments()[0][:, 0], [40, 70])
     wrong = replace(bar, number=replace(bar.number, value=0.8))
-    with pytest.raises(ValueError, match="a, F1: 80 is outside its interval"):
+    with pytest.raises(ValueError, match="a, F1: 80 lies outside its interval"):
         figures.draw_intervals([figures.Rows("F1", [wrong])])
     assert figures.number_names(("I", "Bo", "I")) == ["I (1)", "Bo", "I (2)"]
     places = dict.fromkeys(("PCA", "t-SNE"), ((0.0, 1.0), (1.0, 0.0)))

@@ -176,13 +176,13 @@ def test_prices_say_which_window_has_the_same_loss(results: Results) -> None:
     table = remembering.PRICES.build(results)
     [row] = [dict(zip(table.columns, row, strict=True)) for row in table.rows if row[0] == "names"]
     # 3.48 lies a fifth of the way from 3.5 at 512 to 3.4 at 2,048, by the logarithm
-    assert isinstance(row["As a window of"], Number)
-    assert row["As a window of"].value == pytest.approx(512 * 4**0.2, rel=0.03)
+    assert isinstance(row["Equivalent window"], Number)
+    assert row["Equivalent window"].value == pytest.approx(512 * 4**0.2, rel=0.03)
     assert isinstance(row["Share of the gain"], Number)
     assert row["Share of the gain"].value == pytest.approx(0.6, abs=0.02)
-    more = 23_040 * (row["As a window of"].value - 256)
-    assert isinstance(row["Times as many"], Number)
-    assert row["Times as many"].value == pytest.approx(more / (256 * 1024), rel=1e-6)
+    more = 23_040 * (row["Equivalent window"].value - 256)
+    assert isinstance(row["Ratio"], Number)
+    assert row["Ratio"].value == pytest.approx(more / (256 * 1024), rel=1e-6)
     assert remembering.draw_prices(results) is not None
 
 

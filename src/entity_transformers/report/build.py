@@ -139,7 +139,7 @@ def _read_manifest(results: Path) -> dict[str, Any]:
     parts = [manifest.get("files"), manifest["values"], runs]
     parts += runs.values() if isinstance(runs, dict) else []
     if not all(isinstance(part, dict) for part in parts):
-        raise ValueError(f"{path}: cut or damaged: restore it, or run report again")
+        raise ValueError(f"{path}: truncated or damaged: restore it, or run step report again")
     return manifest
 
 

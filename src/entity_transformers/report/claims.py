@@ -52,8 +52,8 @@ def build_claims(results: Results) -> Table:
         measures="Each claim is judged by the numbers of this study alone.",
         note=f"""{intervals.INTERVAL} “{OPEN.capitalize()}” means that the interval includes zero or
             could not be computed, “{intervals.SMALLER}” that an effect as large as the paper's lies
-            outside the interval, whatever the sign, and “{UNUSED}” that what the memory is given
-            changes the loss by less than {INERT} nats per token.""",
+            outside the interval, whatever the sign, and “{UNUSED}” that the contents of the memory
+            change the loss by less than {INERT} nats per token.""",
     )
 
 
@@ -155,8 +155,8 @@ def _validation(results: Results) -> Judged:
     train, dev = (results.statistic(results.proposed, key).value for key in keys)
     if train is None or dev is None:
         return NOT_MEASURED
-    text = f"{dev:.3f} against {train:.3f} nats per token, on text that was not trained on and with"
-    return HOLDS if dev < train / 2 else FAILS, f"{text} every token counted once"
+    text = f"{dev:.3f} against {train:.3f} nats per token, on unseen text, counting every token"
+    return HOLDS if dev < train / 2 else FAILS, f"{text} once"
 
 
 def _lambada(results: Results) -> Judged:

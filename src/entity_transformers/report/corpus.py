@@ -59,7 +59,9 @@ NOTES = {
         " mentions that were dropped, the chains left without a mention, and the words left without"
         " an entity."
     ),
-    list(GROUPS)[-1]: "Shares of parts of speech are of the words whose part of speech is known.",
+    list(GROUPS)[-1]: (
+        "Shares of parts of speech are relative to the words whose part of speech is known."
+    ),
 }
 """Notes on rows, added to the table if it shows the row."""
 

@@ -22,7 +22,7 @@ from entity_transformers.report.results import Results
 
 DECISIONS, SETLM = "decisions", "setlm"
 PLAIN, SHIFT, MARGINAL, ALONE, TOLD = "plain", "shift", "marginal", "alone", "words"
-GIVEN = {"begins": "A mention begins", "entities": "Of which entity", "lengths": "How long"}
+GIVEN = {"begins": "A mention begins", "entities": "Which entity", "lengths": "Mention length"}
 """The parts of the joint probability that are decisions, with headings."""
 
 
@@ -73,12 +73,12 @@ WORDS = Pivot(
     name="decisions_words",
     title="Perplexity per word with entity decisions",
     step=DECISIONS,
-    rows=(first_split(), models(), Axis(("What",), _estimates)),
+    rows=(first_split(), models(), Axis(("Estimate",), _estimates)),
     columns=(
         Measure("PPL per word", "perplexity_word"),
         Measure("Standard error", "perplexity_word_error", shows="plain"),
         Measure("Groups", "groups", 0, shows="plain"),
-        Measure("Groups that count", "effective_groups", 1, shows="plain"),
+        Measure("Effective groups", "effective_groups", 1, shows="plain"),
         _against("Against the model alone", PLAIN),
         _against("Against a learnt vector", SHIFT),
     ),
@@ -95,7 +95,7 @@ NEXT = Pivot(
     rows=(
         first_split(),
         models(),
-        values("by", {name: name for name in ("decisions", "recency", "frequency")}, "By"),
+        values("by", {name: name for name in ("decisions", "recency", "frequency")}, "Ranked by"),
     ),
     columns=tuple(
         column
@@ -134,7 +134,7 @@ TOKENS = Pivot(
     measures="""Do words become more likely if the model decides for each whether it is in a
         mention, and of which entity (SetLM)?""",
     note="""Losses are in nats per token. “Summed out” is the exact sum over both cases, with the
-        entities that the model itself has found. “Told” means that it is given whether the word is
+        entities that the model itself has found. “Told” means that it knows whether the word is
         in a mention, which is how SetLM's published code scores words; this is not the probability
         of a language model.""",
 )
@@ -151,9 +151,9 @@ DECIDED = Pivot(
         Measure("Tokens in mentions", "recall", shows="count"),
     ),
     measures="The likeliest candidate for each token, given the chains so far.",
-    note="""In percent of tokens. The candidates are none, a new entity, and every entity so far.
-        “Right entity” is the share of the tokens in mentions for which the right entity is the
-        likeliest candidate.""",
+    note="""Values are percentages of tokens. The candidates are none, a new entity, and every
+        entity so far. “Right entity” is the share of the tokens in mentions for which the right
+        entity is the likeliest candidate.""",
 )
 
 
@@ -164,7 +164,7 @@ def say_setlm(results: Results) -> Iterator[str]:
         alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
         gaps.append(f"{model.label} {subtract(results, alone, shift)}")
     if gaps:
-        what = "SetLM's decisions, summed out, against a learnt vector, in nats per token"
+        what = "SetLM's decisions summed out minus a learnt vector, in nats per token"
         yield f"{what}: {', '.join(gaps)}."
 
 

@@ -179,9 +179,9 @@ def draw_intervals(
                 error = interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
                 if error and min(error)[0] < 0:
                     raise ValueError(
-                        f"{bar.label}, {panel.title}: {value:g} is outside its interval, so that"
-                        " measures.csv and units.parquet are not of one run: restore both, or"
-                        " run the study again"
+                        f"{bar.label}, {panel.title}: {value:g} lies outside its interval, so"
+                        " measures.csv and units.parquet come from different runs: restore both,"
+                        " or run the study again"
                     )
                 look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}
                 fill = "none" if bar.hollow else bar.colour

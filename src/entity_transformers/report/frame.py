@@ -97,7 +97,7 @@ class Frame:
         twice = about[about.duplicated()]
         if len(twice):
             row = " ".join(f"{name}={value}" for name, value in twice.iloc[0].items())
-            raise ValueError(f"{source}: the same number twice: {row}")
+            raise ValueError(f"{source}: duplicate row: {row}")
 
     @cached_property
     def _index(self) -> dict[Key, dict[tuple[str, int | None], Cell]]:

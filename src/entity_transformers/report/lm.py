@@ -77,9 +77,9 @@ def explain_missing(results: Results) -> str:
     others = [m.label for m in trained if m.can({"causal"}) and m.name in apart]
     text = ""
     if hidden:
-        text += f" Without perplexity, as they predict no next token: {', '.join(hidden)}."
+        text += f" No perplexity, because they do not predict the next token: {', '.join(hidden)}."
     if others:
-        text += f" Without training loss, as the objective differs: {', '.join(others)}."
+        text += f" No training loss, because the objective differs: {', '.join(others)}."
     return text
 
 
@@ -120,7 +120,7 @@ MODELS = Pivot(
         Measure("Steps", "steps", 0),
         Measure("Tokens seen", "tokens_seen", 0),
         Measure("Best dev loss", "best_loss", 4, place={"split": "dev"}),
-        Measure("at step", "best_step", 0),
+        Measure("Best step", "best_step", 0),
         Measure("Skipped steps", "skipped_steps", 0),
         Measure("s / step", "seconds_per_step", 3, cell=_time),
         Measure("Tokens / s", "tokens_per_second", 0, cell=_time),
@@ -246,11 +246,11 @@ OVERVIEW = Pivot(
         _cost("Seconds", "seconds"),
         Measure("Bits per byte", digits=4, cell=lambda r, row: read_bits(r, row["model"])),
         Measure(
-            "minus the baseline's", digits=4, cell=lambda r, row: read_bits(r, row["model"], True)
+            "Minus the baseline's", digits=4, cell=lambda r, row: read_bits(r, row["model"], True)
         ),
-        Measure("with a cache", digits=4, cell=lambda r, row: read_cached(r, row["model"])),
+        Measure("With a cache", digits=4, cell=lambda r, row: read_cached(r, row["model"])),
         Measure("NER F1", "span_f1", 1, True, "interval", place=TAGGER),
-        Measure("layers mixed", "span_f1", 1, True, "interval", place=MIXED),
+        Measure("NER F1, layers mixed", "span_f1", 1, True, "interval", place=MIXED),
     ),
     sparse=True,
     measures="What each system costs to train and what it reaches, by era and year.",
@@ -332,12 +332,12 @@ ADAPTERS = Pivot(
     step=STEP,
     rows=(values("model", lambda r: {m: n for n, m in list_adapters(r).items()}, "Labels"),),
     columns=(_adapter_columns,),
-    measures="""Nats per token by what each entry reads: on dev at each learning rate, of which the
-        best is used, and on test.""",
+    measures="""Loss in nats per token by the labels read: on dev at each learning rate (the best
+        one is used), and on test.""",
     note=f"""LoRA has as many parameters in the same blocks and no memory. If the positive control
-        is not better than no labels by {-LEARNT} nats, the model has not learnt to use the memory,
-        and the other rows do not say what labels are worth. Entries in longer windows differ from
-        the others by their windows, too.""",
+        does not beat the model without labels by {-LEARNT} nats, the model has not learnt to use
+        the memory, and the other rows do not say what labels are worth. Entries in longer windows
+        also differ from the others by their windows.""",
 )
 
 
@@ -347,8 +347,8 @@ def say_adapters(results: Results) -> Iterator[str]:
     if told is None:
         return
     text = (
-        "Told the entity of the next token, entity attention differs from the same without labels"
-        f" by {told} nats per token"
+        "When told the entity of the next token, entity attention differs from its unlabelled"
+        f" version by {told} nats per token"
     )
     if told.value > LEARNT or not told.beats:
         yield f"{text}. It has not learnt to use labels, so no verdict on them is given."

@@ -83,7 +83,7 @@ RECALLED = Pivot(
     title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
     step=RECALL,
     where={"measure": "accuracy"},
-    rows=(values("model", list_trained, "Reading and learning"),),
+    rows=(values("model", list_trained, "Model and gradient"),),
     columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")]),),
     measures="""The share of correct answers to questions about facts that the first window of a
         generated document states, and that later windows can see only through the memory.""",
@@ -93,7 +93,8 @@ RECALLED = Pivot(
 
 def draw_recall(results: Results) -> figures.Figure | None:
     """Synthetic recall: the share of facts recalled in windows after the one that stated them.
-    Points are means over seeds, bars reach from the lowest to the highest seed. Dotted: chance.
+    Points are means over seeds, bars reach from the lowest to the highest seed. The dotted line
+    is chance.
     """
     bars, chance = list[figures.Bar](), None
     for name, label in list_trained(results).items():
@@ -118,7 +119,7 @@ GROUPS = {
     ("sort", "pronoun"): "Later: pronouns",
     ("sort", "description"): "Later: descriptions",
 }
-LABELS = {"none": "none", "lagged": "lagged", "given": "given: they leak"}
+LABELS = {"none": "none", "lagged": "lagged", "given": "given (leaking)"}
 
 
 def list_sides(results: Results, table: Pivot, model: ModelEntry) -> list[Place]:
@@ -183,7 +184,7 @@ MENTIONS = Pivot(
         _less("Against the baseline", lambda r, _: {"model": r.baseline, "labels": "none"}),
         _groups,
     ),
-    measures="The loss in nats per token, by kind of token and by what the model may know.",
+    measures="Loss in nats per token, by kind of token and by the labels that the model may use.",
     note="""Labels are none, those of mentions that have ended (lagged), or also that of the token
         just read (given), which reveals that a mention has begun. Entities and KiB are what is
         remembered at the end of a document. The baseline is read without labels and with a cache of
@@ -229,12 +230,12 @@ CAPACITY = Pivot(
             lambda r, one: list_recent(r).get(int(one["rows"]) + int(one["size"])),
         ),
         Measure(
-            "Recent tokens of no fewer bytes",
+            "Smallest cache with at least as many bytes",
             digits=0,
             cell=lambda results, one: (_as_heavy(results, one) or {}).get("size"),
         ),
-        _less("Against these", _as_heavy),
-        _less("Far, against these", _as_heavy, FAR),
+        _less("Minus that cache", _as_heavy),
+        _less("Minus that cache, far", _as_heavy, FAR),
     ),
     measures="A few entities beside a few recent tokens, compared with recent tokens alone.",
     note="""Nats per token with room for the given number of entities, of which those mentioned
@@ -259,13 +260,13 @@ def say_capacity(results: Results) -> Iterator[str]:
                 f"{gap} from {size:,} tokens ({most['rows']:,} entities, {most['size']:,} tokens)"
             )
     if ours and gains:
-        what = f"In no more bytes than recent tokens alone, the loss of {ours.label} differs by"
-        yield f"{what} {'; '.join(gains)}."
+        what = "With at most as many bytes as recent tokens alone, the loss of"
+        yield f"{what} {ours.label} differs by {'; '.join(gains)}."
 
 
 def draw_capacity(results: Results) -> figures.Figure | None:
-    """Loss by what is remembered beyond the window, in entries (entities and recent tokens
-    together) and in bytes. Dashed: the baseline, which has recent tokens alone.
+    """Loss by the size of the memory beyond the window, in entries (entities and recent tokens
+    together) and in bytes. The dashed line is the baseline, which has recent tokens alone.
     """
     drawn = list[tuple[list[Place], dict[str, Any]]]()
     if results.baseline is not None and (recent := list(list_recent(results).values())):

@@ -170,7 +170,7 @@ def say_missing(results: Results) -> str:
     if results.ran("lm"):
         there = results.measured("lm")
         gone += [model.label for model in results.entries if model not in there]
-    missing = [f"Not part of these results: {', '.join(gone)}."] if gone else []
+    missing = [f"Not included: {', '.join(gone)}."] if gone else []
     undone: dict[str, list[str]] = {}
     for step in results.shown:
         rows = results.frame.find(step)
@@ -181,7 +181,7 @@ def say_missing(results: Results) -> str:
             if 0 < len(seeds) < len(planned):
                 place = f"{model.label}, seeds {', '.join(map(str, seeds))}"
                 undone.setdefault(place, []).append(step)
-    missing += [f"Not done: {', '.join(steps)} of {place}." for place, steps in undone.items()]
+    missing += [f"Missing runs: {', '.join(steps)} of {place}." for place, steps in undone.items()]
     return " ".join(missing)
 
 

@@ -188,9 +188,9 @@ CONTROLS = Pivot(
     ),
     note=lambda results: (
         f"""“{OPEN.capitalize()}” means that the interval includes zero, “equivalent”
-        that all of it lies within ±{MARGIN}, and “{UNUSED}” that what the memory is given changes
+        that all of it lies within ±{MARGIN}, and “{UNUSED}” that the contents of the memory change
         the loss by less than {INERT}. {INTERVAL} A control is read with or without entities,
-        whichever is better for it.{_say_not_run(results)}"""
+        whichever gives it the lower loss.{_say_not_run(results)}"""
     ),
 )
 

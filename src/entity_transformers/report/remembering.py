@@ -345,9 +345,9 @@ PRICES = Pivot(
         Measure("Loss", digits=4, cell="loss"),
         Measure("Share of the gain", digits=0, percent=True, cell="share"),
         Measure("KiB", digits=0, cell="held"),
-        Measure("As a window of", digits=0, cell="length"),
-        Measure("KiB of that", digits=0, cell="more"),
-        Measure("Times as many", digits=0, cell="times"),
+        Measure("Equivalent window", digits=0, cell="length"),
+        Measure("KiB of that window", digits=0, cell="more"),
+        Measure("Ratio", digits=0, cell="times"),
     ),
     measures="""What a memory beside the shortest window gains, as a share of what the longest
         window gains over the shortest, and the longer window that has the same loss.""",
@@ -380,9 +380,9 @@ def _list_held(results: Results, _: Place) -> Iterator[Line]:
 
 GAINS = Pivot(
     name="gains",
-    title="Where the gain falls",
+    title="Gain by kind of token",
     step=CACHE,
-    rows=(Axis(("What is held", "Tokens"), _list_held),),
+    rows=(Axis(("Memory", "Tokens"), _list_held),),
     columns=tuple(Measure(kind, digits=4, cell=kind) for kind in KINDS),
     measures="""Nats per token of the whole text minus those of the shortest window alone, by kind
         of token, so that the columns add up to the whole difference.""",
@@ -445,7 +445,7 @@ def summarise(results: Results) -> Iterator[tuple[str, float]]:
 
 
 def draw_prices(results: Results) -> figures.Figure | None:
-    """Nats per token by what is held beside a window, in KiB, in a cache of kept tokens or as the
+    """Loss in nats per token by the KiB held beside a window, in a cache of kept tokens or as the
     keys and values of a longer window (black). Left: all tokens. Right: later mentions whose entity
     was last mentioned before the window.
     """

@@ -104,7 +104,7 @@ SCORES = Pivot(
     ),
     keep=is_scored,
     columns=(
-        Measure("Trained on", "train_examples", 0, shows="plain", place={"split": "train"}),
+        Measure("Training examples", "train_examples", 0, shows="plain", place={"split": "train"}),
         Measure("Examples", shows="count"),
         Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
         Measure("Score", digits=1, percent=True, cell=_accuracy),
@@ -189,7 +189,7 @@ def say(results: Results) -> Iterator[str]:
         named = " to ".join(f"{model.label} {scores[model]}" for model in ends)
         majority = [results.statistic(*side(place, model=m, measure="majority")) for m in order]
         label = Number(majority[0].value, 1, percent=True)
-        yield f"Fine-tuned on {task}, right on test: {named}; the commonest label has {label}."
+        yield f"Fine-tuned on {task}, accuracy on test: {named}; the majority label scores {label}."
 
 
 PARTS = (Part(STEP, (SCORES, PAIRS, RATES), say=say),)

@@ -168,8 +168,8 @@ WORDS = Pivot(
     measures="""Right answers to “a is to b as c is to what?”, and the rank correlation of cosines
         with human ratings of the similarity of two words.""",
     note="""Questions are those of Mikolov et al. (2013), pairs those of WordSim-353 and SimLex-999.
-        Only those whose words are all known count, so compare rows with equal shares of known
-        ones.""",
+        Only questions and pairs whose words are all known count, so compare rows with equal
+        shares of known ones.""",
 )
 CLOUDS = {
     "embeddings_proposed": ("proposed",),
@@ -293,7 +293,7 @@ OVERALL = Pivot(
 
 LAYERS = Pivot(
     name="ner_layers",
-    title="Table 5, taggers that mix layers: what each layer weighs",
+    title="Table 5, taggers that mix layers: the weight of each layer",
     step=NER,
     where={"measure": "layers_gamma"},
     rows=(models(),),
