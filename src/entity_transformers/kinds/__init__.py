@@ -1,7 +1,7 @@
-"""The kinds of models: each is one entry of `KINDS`; and the entries of section ``models``.
+"""The kinds of models, one entry of `KINDS` each, and the entries of section ``models``.
 
-This package is read wherever a params.yaml is, so nothing here imports torch: the module that
-builds and loads a kind's models is named, not imported.
+This package is imported wherever a params.yaml is read, so nothing here imports torch: a kind only
+names the module that builds and loads its models.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ CAPABILITIES = {
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of model: what it is called, what it can, and where it is built."""
+    """One kind of model: its name, its capabilities and the module that builds it."""
 
     name: str  # its key in params.yaml
-    label: str  # how tables write it
-    year: int  # of the paper that it is after; of SmolLM2 and MiniLM where others have trained it
-    era: str  # one of `ERAS`: by era, then year, rows stand where a study compares systems
-    params: type[Section]  # an `LmParams`; of a static kind its own parameters alone
-    can: frozenset[str]  # keys of `CAPABILITIES`; a step runs where all that it needs are there
-    home: str  # module with its `LanguageModel`, of a static kind with train and load
+    label: str  # its name in tables
+    year: int  # of its paper; for pretrained models and encoders, of SmolLM2 and MiniLM
+    era: str  # one of `ERAS`; a study's comparison of systems is sorted by era, then year
+    params: type[Section]  # an `LmParams`, or a class with few or none of section lm's keys
+    can: frozenset[str]  # keys of `CAPABILITIES`; a step runs only for kinds with all it needs
+    home: str  # module with its `LanguageModel`; for a static kind, with train and load
     also: frozenset[str] = frozenset()  # other kinds whose weights it can start from
-    cuts: bool = False  # can it start from weights of a longer window, by its first positions?
-    reads: tuple[str, ...] = ()  # files of step corpus that its training reads beside step lm's
-    library: str = ""  # what these commands import beyond the requirements
-    predicts: str = ""  # which part of it its nats per token are of, as tables say it; "": all
+    cuts: bool = False  # can it start from weights with more positions, taking the first?
+    reads: tuple[str, ...] = ()  # files of step corpus that its training reads besides step lm's
+    library: str = ""  # package that its training imports beyond the requirements
+    predicts: str = ""  # part of the model that its nats per token measure, for tables; "": all
 
     def module(self) -> Any:
-        """The imported `home`."""
+        """Import and return the module `home`."""
         return import_module(self.home)
 
     @property
     def missing(self) -> str:
-        """What to install before it can be trained, in a line; "" if nothing is missing."""
+        """A line that says what to install before training; "" if nothing is missing."""
         return find_missing(f"kind {self.name}", *filter(None, [self.library]))
 
 
@@ -129,19 +129,19 @@ KINDS = {kind.name: kind for kind in (
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One named entry of section ``models``, complete."""
+    """One named entry of section ``models``, with all its values resolved."""
 
     name: str
     kind: Kind
     role: Role
     labels: str  # the layer of entity labels that it is given in training and evaluation
     lm: Any  # typed parameters of its kind
-    extra: int = 0  # numbers per layer beyond its kind's own, to match another entry
+    extra: int = 0  # parameters per layer beyond its kind's own, to match another entry
 
     @property
     def label(self) -> str:
-        """How tables and figures write it: the kind's name, then what the entry's name adds to it;
-        "matched" is parameter-matched.
+        """Its name in tables and figures: the kind's label, then what the entry's name adds to it;
+        "matched" becomes "parameter-matched" for an entry that is matched to another.
         """
         rest = self.name.removeprefix(self.kind.name).strip("-")
         if getattr(self.lm, "matched_to", None) is not None:
@@ -150,18 +150,18 @@ class ModelEntry:
 
     @property
     def has_entities(self) -> bool:
-        """Does it read entities, so that entities on and off can differ?"""
+        """Does the model read entities, so that entities on and off can differ?"""
         return self.can({"entities"})
 
     @property
     def initial_weights(self) -> str | None:
-        """The weights that it starts from; None for random ones."""
+        """The weights that training starts from; None: random ones."""
         found: str | None = self.lm.initial_weights
         return found
 
     @property
     def drawn(self) -> bool:
-        """Does a seed decide anything of it?"""
+        """Does the seed affect the model?"""
         return self.kind.params not in (p.PretrainedParams, p.NGramParams)
 
     @property
@@ -174,7 +174,7 @@ class ModelEntry:
         return self.kind.can.issuperset(needs)
 
     def require(self, needs: Iterable[str], step: str, key: str) -> ModelEntry:
-        """The entry, which stands at ``key``; KindError if it can't do what ``step`` needs."""
+        """Return the entry, at ``key``; raise KindError if it can't do what ``step`` needs."""
         if not self.can(needs):
             raise KindError(
                 f"{key}: kind {self.kind.name} can {', '.join(sorted(self.kind.can))}, but step"
@@ -184,16 +184,16 @@ class ModelEntry:
 
 
 class KindError(ValueError):
-    """An entry of ``models`` that can't be: the message names entry, key and value."""
+    """An invalid entry of ``models``; the message names the entry, the key and the value."""
 
 
 def explain_needs(needs: Iterable[str]) -> str:
-    """The capabilities in words."""
+    """Describe the capabilities in words."""
     return " and ".join(f"{need} ({CAPABILITIES[need]})" for need in sorted(needs))
 
 
 def list_abilities(entries: Iterable[ModelEntry]) -> str:
-    """What each entry can, in a line."""
+    """List the capabilities of each entry, in one line."""
     return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
 
 
@@ -204,8 +204,8 @@ def resolve(
     of_kind: Mapping[str, Mapping[str, Any]],
     kinds: Mapping[str, Kind],
 ) -> ModelEntry:
-    """Entry ``name`` with its own values over its kind's over those of section ``lm`` that its kind
-    has. Anything wrong raises KindError, whose message begins with the keys in question.
+    """Resolve entry ``name``: its own values override its kind's, which override those of section
+    ``lm`` that the kind has. An error is a KindError that begins with the keys in question.
     """
     entry, here = dict(models[name]), f"models.{name}"
     found, role = entry.pop("kind", None), entry.pop("role", "other")
@@ -252,7 +252,7 @@ def resolve(
 def _explain(
     error: ValidationError, name: str, kind: Kind, entry: Mapping[str, Any], own: Mapping[str, Any]
 ) -> str:
-    """One line per wrong key, each named where it stands in params.yaml."""
+    """Return one line per invalid key, which is named by its place in params.yaml."""
     lines = []
     for problem in error.errors():
         key = str(problem["loc"][0]) if problem["loc"] else ""

@@ -1,5 +1,5 @@
-"""What a step sees of a language model, whatever its kind: it reads windows, hands a state on from
-one to the next, and scores the tokens that follow.
+"""The interface of language models of every kind: a model reads windows, passes a state from one to
+the next, and scores the tokens that follow.
 
 Dimensions: B documents or streams side by side, T tokens of a window, R rows of a memory, W width.
 """
@@ -25,13 +25,13 @@ from entity_transformers.kinds import Kind, ModelEntry
 IGNORED = -100
 CHUNK = 2048
 BLOCK = {"cpu": 2048}
-"""Words of a vocabulary whose logits are made at once, so that a CPU's cache holds them; elsewhere,
-and of vocabularies below four blocks, all of them.
+"""The number of words of the vocabulary whose logits are computed at once, so that they fit into a
+CPU's cache; on other devices, and for vocabularies of at most four blocks, all of them.
 """
 
 
 def measure_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    """Negative log-likelihood in nats, float32 [N], of targets [N] under the logits
+    """Return the negative log-likelihoods in nats, float32 [N], of targets [N] under the logits
     states [N, W] @ weight [V, W].T, block by block of the vocabulary; 0 where a target is -100.
     """
     size = BLOCK.get(weight.device.type, len(weight))
@@ -50,7 +50,7 @@ def measure_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
 
 
 def find_blocks(model: nn.Module, count: int) -> list[nn.Module]:
-    """The model's one list of ``count`` blocks; none or several raise ValueError."""
+    """Return the model's only list of ``count`` blocks; none or several raise ValueError."""
     lists = [
         module
         for module in model.modules()
@@ -69,17 +69,17 @@ class Batch:
     """One window of B documents or streams side by side.
 
     tokens     int64 [B, T]
-    entity_ids int64 [B, T]: the entity of each token as far as the model is given it, a row of its
-               memory; 0, or None: no entity. For a "guided" kind in training alone
-    positions  int64 [B, T]: where several documents are packed in a row, the place of each token
-               in its own; None: one document per row
+    entity_ids int64 [B, T]: the row of the memory for the entity of each token, as far as the model
+               is given labels; 0, or None: no entity. For a "guided" kind in training alone
+    positions  int64 [B, T]: the position of each token in its own document, where several
+               documents are packed into a row; None: one document per row
     fresh      bool [B, R]: rows of the memory whose document begins in this window; None: none
-    begins     bool [B, T]: does a document begin with this token? Only for kinds without a window
-               of their own (`LanguageModel.context` None); None: as the state says
+    begins     bool [B, T]: does a document begin with this token? Only for kinds without a longest
+               window (`LanguageModel.context` None); None: the window continues from the state
     new        first column that no earlier window had: those before it are context, read again
-    lengths    int64 [B]: tokens of each row before its padding; None: there is none. For kinds that
+    lengths    int64 [B]: tokens of each row before its padding; None: no padding. For kinds that
                see later tokens
-    more       what else `LanguageModel.draw` gave, by name, each [B, ...]
+    more       further output of `LanguageModel.draw`, by name, each [B, ...]
     """
 
     tokens: Tensor
@@ -93,7 +93,7 @@ class Batch:
 
     @property
     def valid(self) -> Tensor | None:
-        """bool [B, T]: False at padding, which is on the right; None: there is none."""
+        """bool [B, T]: False at padding, which is on the right; None: no padding."""
         if self.lengths is None:
             return None
         places = torch.arange(self.tokens.shape[1], device=self.tokens.device)
@@ -101,15 +101,15 @@ class Batch:
 
 
 def find_together(positions: Tensor) -> Tensor:
-    """Which tokens of a row are of one document, bool [B, T, T]: one begins at each position 0 of
-    ``positions`` [B, T].
+    """Return which tokens of a row share a document, bool [B, T, T]; a document begins wherever
+    ``positions`` [B, T] is 0.
     """
     documents = (positions == 0).cumsum(1)
     return documents[:, :, None] == documents[:, None]
 
 
 def refuse_context(batch: Batch, who: str) -> None:
-    """ValueError for a window with tokens that an earlier one had."""
+    """Raise ValueError for a window that repeats tokens of an earlier one."""
     if batch.new:
         raise ValueError(
             f"the first {batch.new} tokens of the window were read before: {who} reads each once"
@@ -118,97 +118,97 @@ def refuse_context(batch: Batch, who: str) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """What a model hands on from one window to the next: a value, never changed in place. Without
-    further fields: nothing. `EntityMemory` has the same methods.
+    """What a model passes from one window to the next, as a value that is never changed in place.
+    This base class passes on nothing. `EntityMemory` has the same methods.
 
-    Fields that are tensors are [B, ...]; the two below are of the window just read, and no state
-    made from this one has them.
+    Fields that are tensors are [B, ...]. The two below belong to the window just read; no state
+    derived from this one has them.
 
-    penalty   scalar: what training adds to the window's losses, a sum over its tokens; it is no
-              part of any loss that is logged
-    backward  what a backward half predicted: hidden states [B, T, W] and tokens [B, T], -100 for
-              none. The mean of both directions' losses is minimised, and the forward one is logged
+    penalty   scalar: a term, summed over the window's tokens, that training adds to the losses;
+              no logged loss includes it
+    backward  a backward half's predictions: hidden states [B, T, W], tokens [B, T], -100 for none.
+              Training minimises the mean of both directions' losses and logs the forward one
     """
 
     penalty: Tensor | None = field(default=None, kw_only=True)
     backward: tuple[Tensor, Tensor] | None = field(default=None, kw_only=True)
 
     def map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
-        """With each tensor [B, ...] changed, which ``change`` is given with its name."""
+        """Return a state whose tensors [B, ...] are ``change(name, tensor)``."""
         values: dict[str, Any] = vars(replace(self, penalty=None, backward=None))
         values = {k: change(k, v) if isinstance(v, Tensor) else v for k, v in values.items()}
         return replace(self, **values)
 
     def reset(self, rows: Tensor) -> Self:
-        """As at the start of a document, zeros: the rows bool [B]."""
+        """Return the state with the rows (bool [B]) zeroed, as at the start of a document."""
         return self.map(lambda _, own: own.masked_fill(rows.view(-1, *[1] * (own.ndim - 1)), 0))
 
     def detach(self) -> Self:
-        """Without gradient: later windows no longer reach the ones read so far."""
+        """Return the state without gradient, so that none flows back into earlier windows."""
         return self.map(lambda _, own: own.detach())
 
     def select(self, rows: Tensor | slice) -> Self:
-        """The documents ``rows``: int64 indices, bool [B] or a slice."""
+        """Return the state of the documents ``rows``: int64 indices, bool [B] or a slice."""
         return self.map(
             lambda _, own: own[rows.to(own.device) if isinstance(rows, Tensor) else rows]
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps, each [B, ...]."""
+        """Return the tensors that a checkpoint keeps, each [B, ...]."""
         return {k: v for k, v in vars(self.detach()).items() if isinstance(v, Tensor)}
 
     def replace(self, tensors: Mapping[str, Tensor]) -> Self:
-        """The same with the tensors of `tensors`."""
+        """Return the state with its tensors replaced by those that `tensors` returned."""
         return self.map(lambda name, own: tensors[name].to(own))
 
 
 class LanguageModel(ABC):
-    """A model of some kind around its torch ``module``.
+    """A language model of some kind around a torch ``module``.
 
-    ``kind`` says what it is capable of: attention is for models that can "attend", the losses are
-    for those that are "causal" (of the tokens that follow) or "masked" (of those in the hidden
-    states' own places). `find_class` finds that of a kind in the kind's module.
+    ``kind`` lists its capabilities: the attention methods are for models that can "attend", the
+    losses for those that are "causal" (losses of the tokens that follow) or "masked" (losses of the
+    tokens at the hidden states' own positions). `find_class` finds the class of a kind.
     """
 
     kind: ClassVar[Kind]
     module: Any
     width: int
     context: int | None = None
-    """Tokens of the longest window; None: no limit, the state carries everything."""
+    """Tokens of the longest window; None: no limit, since the state carries all context."""
     memory_write: str = "last"
-    """Which state of a mention stands for its entity: that of its last token, or the mean."""
+    """Which hidden state of a mention represents its entity: its last token's, or the mean."""
     mask: Any
-    """The token that stands for a hidden one, for kinds that are "masked"."""
+    """The id of the mask token, for kinds that are trained on masked tokens."""
     compiled: bool = False
     """Does torch compile what `encode` runs?"""
     objective: str = "causal"
-    """What training minimises: "causal", the nats of each next token; with another name, what
-    `draw` and `sum_losses` say.
+    """What training minimises: "causal", the nats of each next token; under another name, the loss
+    that `draw` and `sum_losses` define.
     """
 
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LanguageModel:
-        """As `build_model`; a folder without a model of this type and shape raises ValueError."""
+        """Build as in `build_model`; raise ValueError for weights of another type or shape."""
         raise NotImplementedError(f"{cls.kind.label} is not built from an entry")
 
     @classmethod
     def load(cls, folder: Path) -> LanguageModel:
-        """A saved model in float32; none saved there: FileNotFoundError, another: ValueError."""
+        """Load a model in float32; FileNotFoundError if none is saved, ValueError for another."""
         raise NotImplementedError(f"{cls.kind.label} is not loaded from a folder")
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write config.json and model.safetensors, from which `load` makes it again."""
+        """Write config.json and model.safetensors, from which `load` restores the model."""
 
     def start(self, rows: int, entities: int = 0) -> Any:
-        """The state of ``rows`` documents, of at most ``entities`` entities each, before any
-        token.
+        """Return the state of ``rows`` documents before any token, with ``entities`` entities at
+        most.
         """
         return State()
 
     @abstractmethod
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        """Final hidden states [B, T, W] of a window, and the state that it leaves."""
+        """Return the final hidden states [B, T, W] of a window and the state after it."""
 
     @property
     def output_weight(self) -> Tensor:
@@ -217,16 +217,16 @@ class LanguageModel(ABC):
         return weight
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of every token [..., V], whose softmax is its probability."""
+        """Return the scores of every token [..., V], whose softmax is its probability."""
         return hidden @ self.output_weight.T
 
     def guess(self, hidden: Tensor) -> Tensor:
-        """The likeliest token of each hidden state [..., W]: int64 [...]."""
+        """Return the likeliest token for each hidden state [..., W]: int64 [...]."""
         return self.logits(hidden).argmax(-1)
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Negative log-likelihood in nats, float32 [B, T], of the targets [B, T]; 0 where one is
-        -100. In chunks of 2,048 tokens.
+        """Return the negative log-likelihoods in nats, float32 [B, T], of the targets [B, T], in
+        chunks of 2,048 tokens; 0 where a target is -100.
         """
         parts = zip(
             hidden.reshape(-1, hidden.shape[-1]).split(CHUNK),
@@ -237,72 +237,72 @@ class LanguageModel(ABC):
         return torch.cat(losses).view(targets.shape)
 
     def score(self, states: Tensor, targets: Tensor) -> Tensor:
-        """The same of hidden states [N, W] and targets [N], all at once. A kind that overrides
-        `logits` overrides this as well.
+        """Return the negative log-likelihoods of targets [N] given hidden states [N, W], all at
+        once. A kind with its own `logits` overrides this method or `nats` as well.
         """
         weight = self.output_weight
         return measure_losses(states.to(weight.dtype), weight, targets)
 
     def draw(self, window: Window, params: Any, generator: np.random.Generator) -> Window:
-        """What training shows of a window, its targets -100 where nothing is predicted: for an
-        objective of its own. ``params``: those of the entry's kind.
+        """For kinds with another objective: return the window as training shows it, with targets of
+        -100 where nothing is predicted. ``params``: the parameters of the entry's kind.
         """
         return window
 
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
     ) -> tuple[Tensor, Any]:
-        """The losses of a window that `draw` gave, and the state that it leaves: for an objective
-        of its own, which is their sum over a step divided by the targets that are predicted.
+        """For kinds with another objective: return the summed losses of a window from `draw` and
+        the state after it. A step minimises their sum divided by its predicted targets.
 
-        ``share``: those targets among all tokens of the step.
+        ``share``: the share of predicted targets among all tokens of the step.
         """
         raise NotImplementedError(f"{self.kind.label} learns each next token")
 
     def encoder(self, layers: bool = False) -> LanguageModel:
-        """The model whose `encode` gives the vectors of words and mentions: itself, but for a kind
-        that has others than those it predicts from. ``layers``: for a tagger, of a kind that has
-        "layers" several side by side.
+        """Return the model whose `encode` gives the vectors of words and mentions: this one, unless
+        the kind predicts from other states than these. ``layers``: for a tagger; the vectors of
+        several layers side by side if the kind has "layers".
         """
         return self
 
     def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays that a tagger reads, of vectors [N, width] of an `encoder` with ``layers``:
-        ``vectors`` [N, width], or [N, layers, width], which it mixes; maybe ``later`` [N, width],
-        for its second BiLSTM.
+        """Split vectors [N, width] of an `encoder` with ``layers`` into the arrays that a tagger
+        reads: ``vectors`` [N, width], or [N, layers, width] to be mixed; maybe ``later``
+        [N, width], for its second BiLSTM.
         """
         return {"vectors": vectors}
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
-        """Modules by attention ("self", "entity"), one per layer, which return (output, weights
-        [B, H, T, T] or None) once `show_attention` was called.
+        """Return the modules of each attention ("self", "entity"), one per layer; after
+        `show_attention` was called, they return (output, weights [B, H, T, T] or None).
         """
         raise NotImplementedError(f"{self.kind.label} gives no attention weights")
 
     def show_attention(self) -> None:
-        """Compute attention in the form that gives its weights, from now on."""
+        """From now on, compute attention in the form that also returns its weights."""
         raise NotImplementedError(f"{self.kind.label} gives no attention weights")
 
     @property
     def heads(self) -> int:
-        """Attention heads per layer."""
+        """The number of attention heads per layer."""
         raise NotImplementedError(f"{self.kind.label} has no attention heads")
 
     @property
     def blocks(self) -> Sequence[nn.Module]:
-        """The modules that `encode` calls one after another, each on the states that the one before
-        gave; none for kinds whose layers a tagger cannot mix.
+        """The modules that `encode` calls one after another, each on the output of the one before;
+        none for kinds whose layers a tagger cannot mix.
         """
         return ()
 
     def block_states(self, found: Any) -> Tensor:
-        """The hidden states [B, T, W] in what a block is given first, or in what it gives."""
+        """Return the hidden states [B, T, W] in a block's first input or in its output."""
         states: Tensor = found[0] if isinstance(found, tuple | list) else found
         return states
 
     @property
     def parts(self) -> Sequence[nn.Module]:
-        """The modules that `encode` calls: what is compiled, or computed again."""
+        """The modules that `encode` calls: the units that are compiled or recomputed."""
         return [self.module]
 
     def compile(self, mode: str) -> None:
@@ -312,12 +312,12 @@ class LanguageModel(ABC):
             part.compile(mode=mode)
 
     def attend_packed(self) -> None:  # noqa: B027 - for most kinds there is nothing to do
-        """Attend without a mask in windows in which documents begin, from now on, and without
-        dropout of weights. A model that reads no mask stays as it is.
+        """From now on, attend without a dense mask in windows in which documents begin, and without
+        dropout of weights. A model that reads no mask does not change.
         """
 
     def checkpoint_activations(self) -> None:
-        """Compute activations again in the backward pass."""
+        """Recompute activations in the backward pass instead of keeping them."""
         for part in self.parts:
             part.forward = partial(checkpoint, part.forward, use_reentrant=False)
 
@@ -326,27 +326,27 @@ class LanguageModel(ABC):
         return self.kind.can.issuperset(needs)
 
     def to(self, device: torch.device | str) -> LanguageModel:
-        """Itself, on the device."""
+        """Move the model to the device and return it."""
         self.module.to(device)
         return self
 
     def eval(self) -> LanguageModel:
-        """Itself, without dropout."""
+        """Switch off dropout and return the model."""
         self.module.eval()
         return self
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """The device of the weights."""
         return next(self.module.parameters()).device
 
     def count_parameters(self) -> int:
-        """Trainable numbers, tied weights once."""
+        """Count the trainable parameters, tied weights once."""
         return sum(parameter.numel() for parameter in self.module.parameters())
 
 
 def find_class(kind: Kind) -> type[LanguageModel]:
-    """The class of the kind's own module whose ``kind`` it is."""
+    """Return the class in the kind's own module whose ``kind`` is this kind."""
     return next(
         one
         for one in vars(kind.module()).values()
@@ -355,13 +355,15 @@ def find_class(kind: Kind) -> type[LanguageModel]:
 
 
 def build_model(entry: ModelEntry, vocabulary: int, end: int, *, seed: int) -> LanguageModel:
-    """The entry's model with random weights from ``seed``, or those of its ``initial_weights``.
+    """Build the entry's model with random weights from ``seed``, or with its ``initial_weights``.
 
-    ``vocabulary``: tokens of the encoder; ``end``: the id of ``<|endoftext|>``.
+    ``vocabulary``: number of tokens of the tokenizer; ``end``: the id of ``<|endoftext|>``.
     """
     return find_class(entry.kind).build(entry, vocabulary, end, seed)
 
 
 def load_model(folder: Path, kind: Kind, device: torch.device | str = "cpu") -> LanguageModel:
-    """A saved model in float32, ready to evaluate; none saved there: FileNotFoundError."""
+    """Load a saved model for evaluation, in float32 unless its weights are pretrained ones that
+    were taken over; FileNotFoundError if none is saved there.
+    """
     return find_class(kind).load(folder).to(device).eval()

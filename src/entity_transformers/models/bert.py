@@ -1,10 +1,10 @@
-"""BERT (Devlin et al., 2019), transformers' own, trained on hidden tokens (section 3.1, task #1);
-and with entity attention behind each block, whose memory is GPT2E's.
+"""BERT (Devlin et al., 2019) as transformers has it, trained on masked tokens (section 3.1, task
+#1), and BERTE, with entity attention behind each block and the memory of GPT2E.
 
-The encoder of the text has no mask, so one row more than it has tokens is embedded; no text holds
-it. A window may hold several documents, of which none sees another.
+The tokenizer has no mask token, so the embeddings have one more row than it has tokens; no text
+contains that token. A window may hold several documents, none of which sees another.
 
-Dimensions: B rows side by side, T tokens, n of them hidden, W width.
+Dimensions: B rows side by side, T tokens, n of them masked, W width.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,21 +28,21 @@ from entity_transformers.models.gpt2e.adapter import KEY, add_entity_attention
 
 
 class BERT(Pretrained):
-    """A BertForMaskedLM as the steps see it."""
+    """A `LanguageModel` around a BertForMaskedLM."""
 
     kind = KINDS["bert"]
     of = BertForMaskedLM
     objective = "masked"
 
     def read(self, batch: Batch, **more: Any) -> Any:
-        """What transformers' BertModel gives for a window, and ``more`` of its keywords."""
+        """Run transformers' BertModel on a window, with further keywords ``more``."""
         return read(self.module.bert, batch, **more)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
         return self.read(batch).last_hidden_state, state
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Of the tokens in the place of hidden states."""
+        """Return the logits of the tokens at the hidden states' own positions."""
         return self.module.cls.predictions(hidden)
 
     def score(self, states: Tensor, targets: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class BERT(Pretrained):
 
 
 class BertEForMaskedLM(BertForMaskedLM):
-    """A BertForMaskedLM that has been through `add_entity_attention`."""
+    """A BertForMaskedLM to which `add_entity_attention` has been applied."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
@@ -98,7 +98,7 @@ class BertEForMaskedLM(BertForMaskedLM):
 
 
 class BERTE(Remembering, BERT):
-    """A `BertEForMaskedLM` as the steps see it; its state is an `EntityMemory`."""
+    """A `LanguageModel` around a `BertEForMaskedLM`; its state is an `EntityMemory`."""
 
     kind = KINDS["berte"]
     of = BertEForMaskedLM
@@ -111,7 +111,7 @@ class BERTE(Remembering, BERT):
 
 
 def shape(lm: Any, vocabulary: int, end: int) -> Mapping[str, Any]:
-    """What a config of a model with hidden tokens has; ``end`` is the id of ``<|endoftext|>``."""
+    """Return the config values of masked models; ``end`` is the id of ``<|endoftext|>``."""
     return {
         "vocab_size": vocabulary + 1,
         "mask_token_id": vocabulary,
@@ -124,13 +124,13 @@ def shape(lm: Any, vocabulary: int, end: int) -> Mapping[str, Any]:
         "attention_probs_dropout_prob": lm.dropout,
         "bos_token_id": end,
         "eos_token_id": end,
-        "pad_token_id": None,  # the embedding of one would never be trained
+        "pad_token_id": None,  # its embedding would never be trained
     }
 
 
 def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.ndarray:
-    """Which tokens are to be predicted, bool [B, T]: of the n of each row that are ``text`` (bool
-    [B, T]) round(rate n), at least one where there is any, all sets of so many equally likely.
+    """Choose the tokens to predict, bool [B, T]: round(rate n) of the n tokens of ``text`` (bool
+    [B, T]) in each row, at least one if any, all subsets of that size equally likely.
     """
     count = text.sum(1)
     wanted = np.minimum(count, np.maximum(1, np.round(rate * count)))
@@ -141,9 +141,9 @@ def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.
 def choose_words(
     text: np.ndarray, words: np.ndarray, rate: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """As `choose`, but of whole words, of which tokens that follow each other have the same number
-    in ``words`` (int64 [B, T]). Words are taken in random order, as in the program of BERT's
-    authors: one that would make it more than round(rate n) tokens is left out.
+    """Choose whole words instead of tokens as in `choose`; adjacent tokens of one word have the
+    same number in ``words`` (int64 [B, T]). Words are taken in random order, as in the code of
+    BERT's authors, and a word that would make it more than round(rate n) tokens is skipped.
     """
     chosen = np.zeros_like(text)
     for row, of_row, found in zip(text, words, chosen, strict=True):
@@ -166,9 +166,9 @@ def corrupt(
     generator: np.random.Generator,
     end: int,
 ) -> np.ndarray:
-    """The tokens [B, T] with others in the place of those chosen (bool [B, T]): the mask with the
-    first of the ``shares``, with the second a random one of 0 ... mask - 1 but ``end``; else they
-    stay.
+    """Replace the tokens [B, T] that are ``chosen`` (bool [B, T]): with the first probability of
+    ``shares`` by the mask, with the second by a random token of 0 ... mask - 1 other than ``end``;
+    the others stay.
     """
     masked, replaced = shares
     where, other = generator.random(tokens.shape), generator.integers(0, mask - 1, tokens.shape)
@@ -178,8 +178,8 @@ def corrupt(
 
 
 def see(batch: Batch) -> Tensor | None:
-    """Whom each token sees, bool [B, 1, T or 1, T]: all tokens of its document that lie in the
-    window, and no padding; None: all see all.
+    """Return which tokens each token sees, bool [B, 1, T or 1, T]: those of its document in the
+    window, without padding; None: every token sees all.
     """
     seen = None if batch.positions is None else find_together(batch.positions)[:, None]
     if (valid := batch.valid) is not None:
@@ -189,10 +189,10 @@ def see(batch: Batch) -> Tensor | None:
 
 
 def read(encoder: Any, batch: Batch, **more: Any) -> Any:
-    """What an encoder of transformers gives for a window, and ``more`` of its keywords."""
+    """Run an encoder of transformers on a window, with further keywords ``more``."""
     return encoder(batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more)
 
 
 def pick(targets: Tensor) -> Tensor:
-    """Where something is predicted: int64 [n] in the targets [B, T] laid flat."""
+    """Return the indices int64 [n] of the predicted tokens in the flattened targets [B, T]."""
     return (targets.reshape(-1) != IGNORED).nonzero()[:, 0]

@@ -1,10 +1,10 @@
 """ELECTRA (Clark et al., 2020): transformers' discriminator and generator in one module.
 
-The generator fills in hidden tokens; the discriminator, whose hidden states are the model's, tells
-which tokens are not the text's own. Both have one embedding, which the generator projects to its
+The generator fills in masked tokens; the discriminator, whose hidden states are the model's, tells
+which tokens are not the text's own. They share one embedding, which the generator projects to its
 width.
 
-Dimensions: B rows side by side, T tokens, n of them hidden, V tokens of the vocabulary, W width.
+Dimensions: B rows side by side, T tokens, n of them masked, V tokens of the vocabulary, W width.
 """
 
 from collections.abc import Sequence
@@ -41,8 +41,8 @@ TIED["generator.generator_lm_head.weight"] = SHARED[0]
 
 
 class ElectraPair(ElectraPreTrainedModel):
-    """The parts of an ElectraForPreTraining, and those of its ``generator``, an ElectraForMaskedLM,
-    whose embeddings, and with them its output matrix, are the discriminator's.
+    """The parts of an ElectraForPreTraining, and those of its ``generator``, an ElectraForMaskedLM
+    that shares the discriminator's embeddings, and with them its output matrix.
     """
 
     _tied_weights_keys = TIED
@@ -54,13 +54,13 @@ class ElectraPair(ElectraPreTrainedModel):
         self.discriminator_predictions = whole.discriminator_predictions
         small = ElectraForMaskedLM(shrink(config))
         small.electra.embeddings = self.electra.embeddings
-        # its parts: as a whole it would look for embeddings of its own in a file
+        # only its parts: the whole would look for its own embeddings in a file
         self.generator = nn.ModuleDict({name: getattr(small, name) for name in GENERATOR})
         self.post_init()
 
 
 def shrink(config: ElectraConfig) -> ElectraConfig:
-    """The config of the generator of a discriminator."""
+    """Return the config of the generator that belongs to a discriminator."""
     small = deepcopy(config)
     small.hidden_size //= ElectraParams.quarter
     small.intermediate_size //= ElectraParams.quarter
@@ -69,7 +69,7 @@ def shrink(config: ElectraConfig) -> ElectraConfig:
 
 
 class ELECTRA(Pretrained):
-    """An `ElectraPair` as the steps see it."""
+    """A `LanguageModel` around an `ElectraPair`."""
 
     kind = KINDS["electra"]
     of = ElectraPair
@@ -82,15 +82,15 @@ class ELECTRA(Pretrained):
         chosen = choose(~window.begins, params.mask_rate, generator)
         shown = np.where(chosen, self.mask, window.tokens)
         targets = np.where(chosen, window.tokens, IGNORED)
-        # what is sampled with them then depends on the window alone
+        # drawn here, so that the sampled tokens depend on the window alone
         points = generator.random(window.tokens.shape, dtype=np.float32)
         return replace(window, tokens=shown, targets=targets, more={"points": points})
 
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: ElectraParams
     ) -> tuple[Tensor, Any]:
-        """The generator's nats of the hidden tokens, and lambda times the discriminator's of all
-        tokens, whose mean counts as much as the mean of the former.
+        """Sum the generator's nats over the masked tokens and lambda times the discriminator's over
+        all tokens; ``share`` scales the latter so that the means of both are added.
         """
         where = pick(targets)
         hidden_tokens = targets.flatten()[where]
@@ -107,20 +107,20 @@ class ELECTRA(Pretrained):
         return nats + params.discriminator_weight * share * errors, state
 
     def generate(self, batch: Batch, where: Tensor) -> Tensor:
-        """The generator's logits, float32 [n, V], at the places ``where`` int64 [n] of the window
-        laid flat.
+        """Return the generator's logits, float32 [n, V], at the positions ``where`` int64 [n] of
+        the flattened window.
         """
         encoder, predict, score = (self.module.generator[name] for name in GENERATOR)
         hidden = read(encoder, batch).last_hidden_state.flatten(0, 1)[where]
         return score(predict(hidden)).float()
 
     def discriminate(self, batch: Batch) -> Tensor:
-        """How likely each token is not the text's own: logits, float32 [B, T]."""
+        """Return logits, float32 [B, T], of each token being other than the text's own."""
         hidden, _ = self.encode(batch, None)
         return self.module.discriminator_predictions(hidden).float()
 
     def save(self, folder: Path) -> None:
-        """As the discriminator, beside whose weights those of the generator lie."""
+        """Save as a discriminator, with the generator's weights in the same file."""
         super().save(folder)
         config = read_json(folder / "config.json")
         write_json(
@@ -139,8 +139,8 @@ class ELECTRA(Pretrained):
 
 @torch.no_grad()
 def sample(logits: Tensor, points: Tensor) -> Tensor:
-    """The token of each distribution of ``logits`` [n, V] whose part of the unit interval the
-    point is in: int64 [n], without gradient; ``points`` [n] are of [0, 1).
+    """Sample a token from each distribution of ``logits`` [n, V]: the one whose part of the unit
+    interval contains the point; int64 [n], without gradient. ``points`` [n] are in [0, 1).
     """
     ends = logits.softmax(-1).cumsum(-1)
     found = torch.searchsorted(ends, points[:, None], right=True)[:, 0]

@@ -1,10 +1,10 @@
 """A bidirectional language model (ELMo; Peters et al., 2018, section 3.1): an LSTM language model
 that reads from left to right and one that reads from right to left, with one token layer and one
-softmax. TagLM's (Peters et al., 2017) is the same, of which a tagger reads the top layers alone.
+softmax. TagLM (Peters et al., 2017) has the same model; its tagger reads only the top LSTM layer.
 
-The forward half is a causal language model, and `ELMo.encode` is of it alone. The backward half is
-read in training, and for vectors of words and mentions (`ELMo.encoder`); it begins with zeros at
-each document's last token in a window, and nothing goes on from one window to another.
+The forward half is a causal language model, and `ELMo.encode` returns its states alone. The
+backward half runs in training and for vectors of words and mentions (`ELMo.encoder`); it starts
+from zeros at each document's last token in a window, and its state is not carried to other windows.
 
 Dimensions: B rows side by side, T tokens, L layers, W width, H units of an LSTM (W without a
 projection).
@@ -25,10 +25,10 @@ from entity_transformers.models.lstm import AnyLSTM, Recurrent, RecurrentState
 
 
 class Half(nn.Module):
-    """L layers of LSTM in one direction, each with a dropout before it; from the second layer on
-    the inputs are added to the outputs.
+    """L LSTM layers in one direction, with dropout before each; from the second layer on, a layer's
+    input is added to its output.
 
-    ``hidden``: units of each, projected to the width; None: the width, and no projection.
+    ``hidden``: units per layer, projected to the width; None: as many as the width, unprojected.
     """
 
     def __init__(self, width: int, layers: int, dropout: float, hidden: int | None) -> None:
@@ -43,8 +43,8 @@ class Half(nn.Module):
     def forward(
         self, inputs: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
-        """Each layer's outputs [B, T, W] for inputs [B, T, W], and (h, c) after them, [B, L, W] and
-        [B, L, H]; they begin with ``hidden`` and ``cell``.
+        """Return each layer's outputs [B, T, W] for inputs [B, T, W], and the last (h, c),
+        [B, L, W] and [B, L, H]; the first are ``hidden`` and ``cell``.
         """
         outputs, ends, read = [], [], inputs
         for i, layer in enumerate(self.layers):
@@ -59,8 +59,8 @@ class Half(nn.Module):
 
 
 class Network(nn.Module):
-    """Both halves, and what they share: embeddings, and a projection with the embeddings again as
-    the softmax (tied, as in `lstm`).
+    """Both halves and what they share: the embeddings, and a projection before the softmax, whose
+    weights are the embeddings again (tied, as in `lstm`).
     """
 
     def __init__(
@@ -76,20 +76,20 @@ class Network(nn.Module):
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """Hidden states [B, T, W], whose product with the embeddings gives the logits, of a half's
-        last outputs [B, T, W].
+        """Map a half's last outputs [B, T, W] to hidden states [B, T, W], whose product with the
+        embeddings gives the logits.
         """
         return self.projection(self.dropout(outputs))
 
 
 class ELMo(Recurrent):
-    """A `Network` as the steps see it."""
+    """A `LanguageModel` around a `Network`."""
 
     kind = KINDS["elmo"]
     network = Network
     shape = ("width", "layers", "dropout", "hidden")
     given: tuple[int, ...] = ()
-    """The layers that `encode` gives side by side, 0 the token layer; none: hidden states."""
+    """The layers that `encode` returns side by side, 0 the token layer; if empty, hidden states."""
 
     def start(self, rows: int, entities: int = 0) -> RecurrentState:
         network, weight = self.module, self.output_weight
@@ -98,8 +98,8 @@ class ELMo(Recurrent):
         return RecurrentState(hidden, cell)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Hidden states [B, T, W] of the forward half, and the state that it leaves; of an
-        `encoder` its vectors.
+        """Return the hidden states [B, T, W] of the forward half, or the vectors of an `encoder`,
+        and the state after the window.
         """
         network, order = self.module, mirror(batch)
         embedded = network.embeddings(batch.tokens)
@@ -120,8 +120,8 @@ class ELMo(Recurrent):
         return hidden, replace(state, backward=backward)
 
     def _read_back(self, turned: Tensor, batch: Batch) -> list[Tensor]:
-        """Each layer's outputs [B, T, W] of the backward half for embeddings [B, T, W], both in the
-        order in which it reads.
+        """Return the outputs [B, T, W] of each layer of the backward half for embeddings [B, T, W],
+        both in that half's reading order.
         """
         half = self.module.backward_half
         return self.run(half, turned, batch, self.start(len(turned)))[0]
@@ -132,8 +132,8 @@ class ELMo(Recurrent):
         return tuple(range(self.module.layers + 1))
 
     def encoder(self, layers: bool = False) -> Self:
-        """It gives [forward; backward] of the top layer [B, T, 2 W], or with ``layers`` of all
-        `word_layers` side by side; the token layer is there twice.
+        """Return a copy that gives [forward; backward] of the top layer, [B, T, 2 W], or with
+        ``layers`` of all `word_layers` side by side, where the token layer occurs twice.
         """
         made = copy(self)
         made.given = self.word_layers if layers else (self.module.layers,)
@@ -141,7 +141,7 @@ class ELMo(Recurrent):
         return made
 
     def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
-        """``vectors`` [N, L + 1, 2 W]: a tagger mixes the layers."""
+        """Return ``vectors`` [N, L + 1, 2 W], whose layers a tagger mixes."""
         layers = len(self.word_layers)
         return {"vectors": vectors.reshape(len(vectors), layers, vectors.shape[1] // layers)}
 
@@ -151,7 +151,7 @@ class ELMo(Recurrent):
 
 
 class TagLM(ELMo):
-    """An ELMo whose `split_layers` differ: with the same values and seed its weights are ELMo's."""
+    """An ELMo that gives a tagger other layers; the same values and seed give ELMo's weights."""
 
     kind = KINDS["taglm"]
 
@@ -161,16 +161,16 @@ class TagLM(ELMo):
         return (0, self.module.layers)
 
     def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
-        """``vectors`` [N, W]: the token layer, which the tagger's first BiLSTM reads; ``later`` [N,
-        2 W]: [forward; backward] of the top, which its second one reads too.
+        """Return ``vectors`` [N, W], the token layer, for the tagger's first BiLSTM, and ``later``
+        [N, 2 W], [forward; backward] of the top layer, which the second BiLSTM reads as well.
         """
         width = self.module.width
         return {"vectors": vectors[:, :width], "later": vectors[:, 2 * width :]}
 
 
 def mirror(batch: Batch) -> Tensor:
-    """Columns int64 [B, T] that turn round the tokens of each document of the window, and leave the
-    documents, and the padding after the last, where they are; its own inverse.
+    """Return columns int64 [B, T] that reverse the tokens within each document of the window, and
+    leave the documents, and the padding after the last, where they are; their own inverse.
     """
     rows, window = batch.tokens.shape
     places = torch.arange(window, device=batch.tokens.device)
@@ -186,12 +186,12 @@ def mirror(batch: Batch) -> Tensor:
 
 
 def turn(states: Tensor, order: Tensor) -> Tensor:
-    """``states`` [B, T, W] in another order of columns [B, T]."""
+    """Return ``states`` [B, T, W] with their columns in another order [B, T]."""
     return states.gather(1, order[:, :, None].expand_as(states))
 
 
 def follow(tokens: Tensor, begins: Tensor | None) -> Tensor:
-    """The token after each of tokens [B, T] in its document; -100 where the window has none."""
+    """Return each token's successor in its document, [B, T]; -100 where the window has none."""
     targets = tokens.roll(-1, 1)
     targets[:, -1] = IGNORED
     if begins is not None:

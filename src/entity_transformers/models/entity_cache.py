@@ -85,9 +85,9 @@ class EntityCache(Cache):
 
     @torch.inference_mode()
     def read(self, model: Any, tokens: np.ndarray) -> Tensor:
-        """The final hidden states [n, W] of tokens int [n]. They are read ``every`` at a time, and
-        after each piece what has left the window is dropped. A cache that is not empty raises
-        ValueError.
+        """Return the final hidden states [n, W] of tokens int [n]. They are read ``every`` at a
+        time, and after each piece what has left the window is dropped. A cache that is not empty
+        raises ValueError.
         """
         if self.get_seq_length():
             raise ValueError("the cache has read a text already: make a new one for this text")
@@ -100,7 +100,7 @@ class EntityCache(Cache):
         return torch.cat(states)
 
     def read_piece(self, model: Any, piece: Tensor, **how: Any) -> Any:
-        """The model's output for tokens int64 [1, T], which are all added to the cache."""
+        """Return the model's output for tokens int64 [1, T], which are all added to the cache."""
         return model.base_model(input_ids=piece, past_key_values=self, use_cache=True, **how)
 
     def __call__(self, input_ids: Tensor, scores: Any = None, **_: Any) -> Tensor:
@@ -148,7 +148,7 @@ class AttendedCache(EntityCache):
         return found
 
     def _add_up(self, number: int, weights: Tensor) -> Tensor:
-        """A block's scores [H, M] after reading a piece with attention weights [G, T, M]."""
+        """Return a block's scores [H, M] after a piece with attention weights [G, T, M]."""
         latest = weights[:, -(self.queries or weights.shape[1]) :].float().sum(1)
         scores = latest.unflatten(0, (self.layers[number].keys.shape[1], -1)).sum(1)
         if self.scores and not self.queries:

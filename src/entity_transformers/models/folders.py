@@ -1,4 +1,4 @@
-"""Models of transformers: saved to a folder, read back, and started from one."""
+"""How models of transformers are saved to a folder, loaded, and started from saved weights."""
 
 import copy
 from abc import abstractmethod
@@ -29,11 +29,11 @@ TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_onl
 INDEX = "model.safetensors.index.json"
 PATTERNS = ("config.json", "model*.safetensors", INDEX)
 
-transformers_logging.disable_progress_bar()  # a log has no use for bars of loading and saving
+transformers_logging.disable_progress_bar()  # progress bars are of no use in a log
 
 
 class Pretrained(LanguageModel):
-    """A `LanguageModel` whose module is transformers' own, of class ``of``."""
+    """A `LanguageModel` whose module is a model of transformers, of class ``of``."""
 
     of: Any
 
@@ -46,7 +46,7 @@ class Pretrained(LanguageModel):
     @classmethod
     @abstractmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        """The transformers config; ``end`` is the id of ``<|endoftext|>``."""
+        """Return the transformers config; ``end`` is the id of ``<|endoftext|>``."""
 
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:
@@ -58,7 +58,7 @@ class Pretrained(LanguageModel):
 
     @classmethod
     def initialise(cls, config: Any) -> Any:
-        """The module with random weights, from torch's generator."""
+        """Return the module with random weights from torch's generator."""
         return cls.of(config)
 
     @classmethod
@@ -69,14 +69,14 @@ class Pretrained(LanguageModel):
 
     @classmethod
     def check_type(cls, folder: Path, expected: Collection[str]) -> None:
-        """ValueError for a saved model of another type than those ``expected``."""
+        """Raise ValueError for a saved model of another type than those ``expected``."""
         check_type(folder, expected)
 
     @classmethod
     def start_from(cls, folder: Path, config: Any) -> Any:
-        """The module of ``config`` with the weights of a folder, in float32. Where the kind can
-        start from another one, its weights for entities may be missing. Of more positions than
-        ``config`` has, the first are taken.
+        """Return the module of ``config`` with the weights of a folder, in float32. If the kind can
+        start from another kind, the weights for entities may be missing. If the weights have more
+        positions than ``config``, the first are taken.
         """
         with opened(folder):
             cls.check_type(folder, {config.model_type, *cls.kind.also})
@@ -100,7 +100,7 @@ class Pretrained(LanguageModel):
 
     def checkpoint_activations(self) -> None:
         if self.module.supports_gradient_checkpointing:
-            # transformers 5.23 has renamed it
+            # transformers 5.23 has renamed this method
             enable = getattr(self.module, "activation_checkpointing_enable", None)
             (enable or self.module.gradient_checkpointing_enable)()
         else:
@@ -122,11 +122,11 @@ def load_whole(
     do: str = "save the model again",
     **how: Any,
 ) -> Any:
-    """The model of a folder by ``from_pretrained`` of the class ``of``, whose keywords ``how`` are.
+    """Load a folder's model with ``from_pretrained`` of the class ``of`` and its keywords ``how``.
 
-    ValueError, where transformers would fill in random numbers, for a weight that is not there or
-    has another shape, and if ``strict`` for one that the model does not have. One with ``new`` in
-    its name may be missing.
+    Raises ValueError for a weight that is missing or has another shape, where transformers would
+    fill in random numbers, and, if ``strict``, for a weight that the model does not have. Weights
+    with ``new`` in their names may be missing.
     """
     how |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **TRUSTED}
     model, info = of.from_pretrained(folder, **how)
@@ -143,7 +143,7 @@ def load_whole(
 
 
 def _find_longer(folder: Path, config: Any) -> Any:
-    """The config with as many positions as the saved model has, if that has more."""
+    """Return the config with the saved model's number of positions if that is larger, else None."""
     saved = read_json(folder / "config.json").get("n_positions")
     wanted = getattr(config, "n_positions", None)
     if not (isinstance(saved, int) and isinstance(wanted, int) and saved > wanted):
@@ -154,16 +154,16 @@ def _find_longer(folder: Path, config: Any) -> Any:
 
 
 def _shorten(model: Any, short: Any) -> Any:
-    """``short``, which differs in nothing but that it has fewer positions, with the weights."""
+    """Copy the weights into ``short``, which differs only in having fewer positions."""
     weights = model.state_dict()
     for name, own in short.state_dict().items():
-        weights[name] = weights[name][: len(own)]  # all of it, but of the embeddings of positions
+        weights[name] = weights[name][: len(own)]  # whole tensors, except for position embeddings
     short.load_state_dict(weights)
-    return short.eval()  # as transformers gives one
+    return short.eval()  # as from_pretrained returns a model
 
 
 def check_type(folder: Path, expected: Collection[str]) -> None:
-    """ValueError for a saved model of another type than those ``expected``."""
+    """Raise ValueError for a saved model of another type than those ``expected``."""
     found = read_json(folder / "config.json").get("model_type")
     if found not in expected:
         raise ValueError(
@@ -174,12 +174,12 @@ def check_type(folder: Path, expected: Collection[str]) -> None:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[None]:
-    """Around the loading of a saved model, whose weights are read from safetensors alone.
+    """Guard the loading of a saved model, whose weights are read from safetensors alone.
 
-    FileNotFoundError where no model was saved; ValueError for weights of another format (a pickle
-    can run code), for files that are damaged or not those of the folder's record, for what else
-    transformers would read (`_refuse_others`), and for weights that are no numbers
-    (`check_weights`).
+    Raises FileNotFoundError where no model was saved, and ValueError for weights of another format
+    (a pickle can run code), for files that are damaged or differ from the folder's record, for
+    other things that transformers would read (`_refuse_others`), and for weights that are not
+    finite floating-point numbers (`check_weights`).
     """
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
@@ -207,8 +207,8 @@ def opened(folder: Path) -> Iterator[None]:
 
 
 def check_weights(file: Path) -> None:
-    """ValueError for a weight that is NaN or infinite, and for one in whole numbers or in 8 bits:
-    without the scale that some quantiser has kept elsewhere, it would be taken for another number.
+    """Raise ValueError for NaN or infinity in a weight, and for weights in integers or 8 bits:
+    without the scale that a quantiser has stored elsewhere, they would be misread.
     """
     with safe_open(file, "pt") as tensors:
         for name in tensors.keys():  # noqa: SIM118
@@ -226,8 +226,8 @@ def check_weights(file: Path) -> None:
 
 @contextmanager
 def faults_named(folder: Path) -> Iterator[None]:
-    """What a damaged or foreign model leads to inside is a ValueError of one line that names its
-    folder: transformers and torch raise whatever they meet.
+    """Turn whatever error transformers and torch raise inside, for a damaged or foreign model, into
+    a ValueError of one line that names the model's folder.
     """
     try:
         yield
@@ -244,13 +244,13 @@ def faults_named(folder: Path) -> Iterator[None]:
 
 
 def _refuse_others(folder: Path) -> None:
-    """ValueError for a folder with a PEFT adapter, which transformers would put into the model, for
-    a config with an attention of the hub, whose code it would fetch and run, or, where the folder's
-    record names the weights, for any file that it does not name.
+    """Raise ValueError for a folder with a PEFT adapter, which transformers would put into the
+    model; for a config with an attention from the hub, whose code it would fetch and run; and,
+    where the folder's record names the weights, for any file that it does not name.
     """
     found = {path.name for path in folder.iterdir() if path.is_file() and path.name[0] != "."}
     named = read_record(folder).get("files", {})
-    aside = str(Path(RECORD).with_suffix(".stale"))  # while the workflow makes the run anew
+    aside = str(Path(RECORD).with_suffix(".stale"))  # exists while the workflow repeats the run
     others = sorted(found.difference(named, [RECORD, aside]))
     if others and any(name.endswith(".safetensors") for name in named):
         raise ValueError(
@@ -270,5 +270,5 @@ def _refuse_others(folder: Path) -> None:
 
 
 def list_weights(folder: Path | None) -> list[Path]:
-    """The files that a model is loaded from; none for None."""
+    """List the files that a model is loaded from; none if ``folder`` is None."""
     return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []

@@ -1,8 +1,8 @@
-"""GPT-1 (Radford et al., 2018), transformers' own: a layer norm after each sum, none before.
+"""GPT-1 (Radford et al., 2018) as transformers has it: a layer norm after each sum, none before.
 
-transformers' model takes a mask of keys alone, so the blocks are called here, with a mask of
-queries and keys for a window in which documents begin. Without one the result is that of its
-forward pass. Dimensions: B rows side by side, T tokens, W width.
+transformers' model only takes a mask over keys, so the blocks are called directly, with a mask over
+queries and keys for a window in which documents begin. Without a mask the result is that of the
+model's forward pass. Dimensions: B rows side by side, T tokens, W width.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from entity_transformers.models.folders import Pretrained
 
 
 class GPT1(Pretrained):
-    """An OpenAIGPTLMHeadModel as the steps see it."""
+    """A `LanguageModel` around an OpenAIGPTLMHeadModel."""
 
     kind = KINDS["gpt1"]
     of = OpenAIGPTLMHeadModel
@@ -27,7 +27,7 @@ class GPT1(Pretrained):
     def __init__(self, module: Any) -> None:
         super().__init__(module)
         for block in self.parts:
-            # the same function as transformers' here, in one kernel
+            # the same function as transformers' activation, in one kernel
             block.mlp.act = nn.GELU("tanh")
 
     @property
@@ -39,7 +39,7 @@ class GPT1(Pretrained):
         mask = None
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=tokens.device)
-        else:  # what is added to the scores of attention, [B, 1, T, T]
+        else:  # the mask is added to the attention scores, [B, 1, T, T]
             lowest = torch.finfo(torch.float32).min
             mask = torch.where(find_together(positions), 0.0, lowest)[:, None]
         hidden = model.drop(model.tokens_embed(tokens) + model.positions_embed(positions))

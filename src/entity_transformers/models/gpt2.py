@@ -1,6 +1,6 @@
-"""GPT-2, transformers' own: the baseline; and GPT2E, of which a window is read with the memory that
-earlier ones left (section 3.2), and at whose end the mentions' final hidden states replace their
-entities' vectors.
+"""GPT-2 as transformers has it, the baseline; and GPT2E, which reads a window with the memory that
+earlier windows left (section 3.2) and, at its end, replaces the vectors of the mentioned entities
+by the mentions' final hidden states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.models.gpt2e.model import GPT2EConfig, GPT2EForCausalLM
 
 PACKED = "packed"
-"""The attention of windows in which documents begin, without a mask of T x T numbers.
+"""The attention for windows in which documents begin, without a mask of T x T numbers.
 
-transformers gives SDPA a mask there, for which no flash kernel is taken. Here FlexAttention (Dong
-et al. 2024) gets the mask as a rule and as blocks that are skipped; a window of one document goes
-to SDPA's causal kernel as before. Equal to the mask up to rounding.
+transformers gives SDPA a mask there, which rules out flash kernels. Here FlexAttention (Dong et al.
+2024) gets the mask as a rule and a set of blocks to skip; a window with one document still uses
+SDPA's causal kernel. The results equal those with a mask up to rounding.
 """
 
 
 class GPT2(Pretrained):
-    """A GPT-2 of transformers."""
+    """A `LanguageModel` around a GPT-2 of transformers."""
 
     kind = KINDS["gpt2"]
     of: Any = GPT2LMHeadModel
 
     def read(self, batch: Batch, **more: Any) -> Any:
-        """What transformers' model gives for a window, and ``more`` of its keywords."""
+        """Run transformers' model on a window, with further keywords ``more``."""
         if batch.positions is not None:
             more["position_ids"] = batch.positions
         return self.module.base_model(**{"input_ids": batch.tokens, "use_cache": False, **more})
@@ -63,8 +63,8 @@ class GPT2(Pretrained):
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        """``entry.extra`` numbers per layer, to match another entry, become further feed-forward
-        units; a unit has 2 width + 1 numbers.
+        """Return the config; the ``entry.extra`` parameters per layer that match another entry
+        become further feed-forward units, of 2 width + 1 parameters each.
         """
         width = entry.lm.width
         units = 4 * width + round(entry.extra / (2 * width + 1))
@@ -72,8 +72,8 @@ class GPT2(Pretrained):
 
     @classmethod
     def initialise(cls, config: Any) -> Any:
-        """The weights that GPT2 and other kinds share start equal: those of a GPT2 of the same
-        seed, drawn first.
+        """Return the module with random weights: those that other kinds share with GPT2 are drawn
+        first, and equal those of a GPT2 of the same seed.
         """
         if cls.of is GPT2LMHeadModel:
             return cls.of(config)
@@ -83,7 +83,7 @@ class GPT2(Pretrained):
 
 
 def shape(lm: Any, vocabulary: int, end: int) -> dict[str, Any]:
-    """What the configs of all kinds of GPT share; ``end`` is the id of ``<|endoftext|>``."""
+    """Return the config values of all GPT kinds; ``end`` is the id of ``<|endoftext|>``."""
     return {
         "vocab_size": vocabulary,
         "n_positions": lm.window,
@@ -101,7 +101,7 @@ def shape(lm: Any, vocabulary: int, end: int) -> dict[str, Any]:
 
 
 class Remembering(LanguageModel):
-    """What models with entity attention share; their state is an `EntityMemory`."""
+    """Base class of models with entity attention; their state is an `EntityMemory`."""
 
     read: Any
 
@@ -117,7 +117,7 @@ class Remembering(LanguageModel):
             state = state.reset(batch.fresh)
         if batch.entity_ids is None:
             return self.read(batch).last_hidden_state, state
-        # before the device has work: writing would wait for all of the window's
+        # check before the device has work: `write` would wait until the window is computed
         state.check(batch.entity_ids)
         hidden = self.read(batch, entity_ids=batch.entity_ids, memory=state).last_hidden_state
         labels, states = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
@@ -125,7 +125,7 @@ class Remembering(LanguageModel):
 
 
 class GPT2E(Remembering, GPT2):
-    """A GPT2E."""
+    """A `LanguageModel` around a GPT2EForCausalLM."""
 
     kind = KINDS["gpt2e"]
     of = GPT2EForCausalLM
@@ -141,9 +141,9 @@ class GPT2E(Remembering, GPT2):
 
 
 class Wrapped(GPT2):
-    """A causal model whose logits are a product of its final hidden states, no more; another raises
-    ValueError where it is made. Hidden states are float32, whatever its weights are. Of what GPT2
-    can, it can all but show its attention.
+    """A causal model whose logits are just a product of its final hidden states; any other raises
+    ValueError in the constructor. Hidden states are float32, whatever the dtype of the weights. It
+    can do all that GPT2 can, except show its attention.
     """
 
     kind = KINDS["pretrained"]
@@ -173,8 +173,8 @@ class Wrapped(GPT2):
 
 
 def mask_packed(*, allow_is_causal_skip: bool = True, **window: Any) -> BlockMask | Tensor | None:
-    """The mask of a window, with the arguments of transformers' mask functions; None where each
-    token sees all before it.
+    """Return the mask of a window, given the arguments of transformers' mask functions; None where
+    each token sees all earlier ones.
     """
     if allow_is_causal_skip:
         return sdpa_mask(allow_is_causal_skip=True, **window)
@@ -189,7 +189,7 @@ def attend_packed(
     mask: BlockMask | Tensor | None,
     **how: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of queries, keys and values [B, H, T, D]: [B, T, H, D], and no weights."""
+    """Return attention [B, T, H, D] of queries, keys and values [B, H, T, D], and no weights."""
     kernel: Any = flex_attention_forward if isinstance(mask, BlockMask) else sdpa_attention_forward
     return kernel(module, query, key, value, mask, **how)[0], None
 

@@ -1,5 +1,5 @@
-"""GPT-2, one head of which learns to look from each token of a mention back to the entity's earlier
-mentions. What it learns from them is in its weights: it reads no labels.
+"""GPT-2 with one attention head that learns to look from each token of a mention back to the
+entity's earlier mentions. Only training reads labels; what they teach is in the weights.
 
 Dimensions: B rows side by side, T tokens, W width, D width of a head.
 """
@@ -17,8 +17,8 @@ from entity_transformers.models.gpt2 import GPT2
 
 
 class GPT2Antecedent(GPT2):
-    """A GPT-2 of transformers whose head ``head`` (from 0) of layer ``layer`` is guided by labels
-    in training, with ``weight``.
+    """A `GPT2` whose head ``head`` (from 0) of layer ``layer`` (from 0) is guided by labels in
+    training, with ``weight``.
     """
 
     kind = KINDS["gpt2-antecedent"]
@@ -35,7 +35,7 @@ class GPT2Antecedent(GPT2):
 
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> GPT2Antecedent:
-        """A GPT-2, and the head that is guided."""
+        """Build a GPT-2 and choose the head that is guided."""
         model, lm = super().build(entry, vocabulary, end, seed), entry.lm
         model.weight, model.head = lm.antecedent_weight, lm.antecedent_head - 1
         model.layer = (lm.antecedent_layer or (lm.layers + 1) // 2) - 1
@@ -43,8 +43,8 @@ class GPT2Antecedent(GPT2):
 
 
 def score_head(block: Any, hidden: Tensor, head: int) -> Tensor:
-    """Attention scores of one head before masks and softmax, float32 [B, T, T]: queries by keys,
-    over √D, as the block makes them of the hidden states [B, T, W] that come into it.
+    """Return one head's attention scores before masks and softmax, float32 [B, T, T]: queries by
+    keys, over √D, as the block computes them from its input hidden states [B, T, W].
     """
     attention, width = block.attn, hidden.shape[-1]
     size = width // attention.num_heads
@@ -57,13 +57,13 @@ def score_head(block: Any, hidden: Tensor, head: int) -> Tensor:
 
 
 def antecedent_losses(scores: Tensor, labels: Tensor, positions: Tensor | None = None) -> Tensor:
-    """What each token's attention lacks, in nats, float32 [B, T]: -log of the part of it that falls
-    on earlier mentions of the token's entity; 0 for a token without one in its window.
+    """Return each token's antecedent loss in nats, float32 [B, T]: -log of the share of its
+    attention on earlier mentions of the token's entity; 0 for a token with none in its window.
 
-    ``scores`` [B, T, T] of queries by keys; ``labels`` int64 [B, T], 0 for no entity, equal for
-    one entity of one document; ``positions`` [B, T] as in `Batch`. Tokens in a row with one label
-    are one mention. The sum over antecedents is the marginal likelihood of Lee et al. (2017),
-    equation 1: which of them is looked at stays free.
+    ``scores`` [B, T, T] of queries by keys; ``labels`` int64 [B, T], 0 for no entity, equal for one
+    entity of one document; ``positions`` [B, T] as in `Batch`. Adjacent tokens with one label are
+    one mention. The sum over antecedents is the marginal likelihood of Lee et al. (2017), equation
+    1, which does not prescribe the antecedent to attend to.
     """
     later = torch.zeros_like(labels)
     later[:, 1:] = labels[:, 1:] != labels[:, :-1]
@@ -80,6 +80,6 @@ def antecedent_losses(scores: Tensor, labels: Tensor, positions: Tensor | None =
     )
     total = scores.masked_fill(~seen, -torch.inf).logsumexp(-1)
     has = antecedent.any(-1)
-    # a token without antecedents keeps its own score, so that no gradient is that of -inf
+    # a token without antecedents keeps all its scores, so that no gradient is that of -inf
     found = scores.masked_fill(~torch.where(has[..., None], antecedent, seen), -torch.inf)
     return torch.where(has, total - found.logsumexp(-1), 0.0)

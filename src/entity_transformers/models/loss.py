@@ -1,10 +1,10 @@
-"""Training losses: sums of cross-entropies whose gradient is made along with them, chunk by chunk.
+"""Training losses: sums of cross-entropies, computed chunk by chunk together with their gradients.
 
-Beside the model this is the largest part of a step: with 2,048 tokens and GPT-2's vocabulary the
-logits alone are 412 MB in float32, and autograd keeps several such matrices. Here one chunk of them
-exists at a time, none is computed twice, and on a CPU what is done to single logits is done strip
-by strip, so that a strip stays in the cache from the first operation to the last. On a GPU they
-can be compiled along with the model, into fewer passes over the logits.
+After the model itself this is the largest part of a step: with 2,048 tokens and GPT-2's vocabulary
+the logits alone are 412 MB in float32, and autograd keeps several such matrices. Here only one
+chunk of logits exists at a time and none is computed twice. On a CPU, operations on single logits
+run strip by strip, so that a strip stays in the cache from the first operation to the last; on a
+GPU, they can be compiled along with the model into fewer passes over the logits.
 
 Dimensions: N tokens, V vocabulary, W width; n tokens of a strip.
 """
@@ -19,17 +19,17 @@ from torch.nn import functional
 
 from entity_transformers.models.base import IGNORED, LanguageModel
 
-CHUNKS = {"cpu": 512}  # tokens whose logits are made at once
+CHUNKS = {"cpu": 512}  # tokens whose logits are computed at once
 LARGE_CHUNK = 4096
-STRIPS = {"cpu": 1_600_000}  # logits; elsewhere a strip is a whole chunk
-# tensor cores want rows of bfloat16 logits that are a multiple of 8 long: 50,304 for GPT-2's 50,257
+STRIPS = {"cpu": 1_600_000}  # logits per strip; on other devices a strip is a whole chunk
+# tensor cores want bfloat16 rows of a multiple of 8 logits: GPT-2's 50,257 are padded to 50,304
 ALIGNED = {"cuda": 64}
 
 
 def compute_loss(model: LanguageModel, hidden: Tensor, targets: Tensor) -> Tensor:
-    """The sum of `LanguageModel.nats` for training: hidden states [B, T, W], targets [B, T]."""
+    """Sum `LanguageModel.nats` for training: hidden states [B, T, W], targets [B, T]."""
     states = hidden.reshape(-1, hidden.shape[-1])
-    # a CPU's strips are in its cache anyway
+    # not on a CPU, where the strips stay in the cache anyway
     compiled = model.compiled and states.device.type != "cpu"
     return sum_losses(states, model.output_weight, targets.reshape(-1), compiled=compiled)
 
@@ -42,13 +42,13 @@ def sum_losses(
     copied: Tensor | None = None,
     compiled: bool = False,
 ) -> Tensor:
-    """Sum of the negative log-likelihoods in nats, a float32 scalar, of ``targets`` int64 [N] under
-    p, the softmax of the logits states @ weight.T; or, with ``share`` and ``copied`` float32 [N],
-    under exp(share) p + exp(copied).
+    """Sum the negative log-likelihoods in nats, a float32 scalar, of ``targets`` int64 [N] under p,
+    the softmax of the logits states @ weight.T; or, with ``share`` and ``copied`` float32 [N],
+    under the mixture exp(share) p + exp(copied).
 
-    ``states`` [N, W], ``weight`` [V, W]; a target of -100 counts nothing. Products run in
-    autocast's dtype where it is on, everything else in float32 at least. Its gradient can be taken
-    once, not differentiated again. ``compiled``: torch compiles what is done to single logits.
+    ``states`` [N, W], ``weight`` [V, W]; targets of -100 are ignored. Products run in autocast's
+    dtype where it is on, everything else in float32 at least. The gradient can be taken once, but
+    not differentiated again. ``compiled``: torch compiles the operations on single logits.
     """
     loss: Tensor = _SummedLoss.apply(states, weight, targets, share, copied, compiled)
     return loss
@@ -97,15 +97,15 @@ def _walk(
     gradient: bool,
     differentiate: Callable[..., tuple[Tensor, Tensor]],
 ) -> tuple[Any, ...]:
-    """What `_differentiate` gives for each strip of logits, and the gradients by ``states`` and
-    ``weight`` where asked for.
+    """Return the results of `_differentiate` for each strip of logits, then the gradients with
+    respect to ``states`` and ``weight``, which are valid only with ``gradient``.
     """
     device, kinds, vocabulary = states.device.type, (states.dtype, weight.dtype), len(weight)
     if torch.is_autocast_enabled(device):
         states, weight = (x.to(torch.get_autocast_dtype(device)) for x in (states, weight))
     chunk = CHUNKS.get(device, LARGE_CHUNK)
     strip = max(1, STRIPS[device] // vocabulary) if device in STRIPS else chunk
-    # the logits of further rows are 0, and what comes back for them is cut off
+    # the padding's logits are 0 and left out of the loss, and its gradient is cut off
     if device in ALIGNED:
         weight = functional.pad(weight, (0, 0, 0, -vocabulary % ALIGNED[device]))
     found, for_states = [], torch.empty_like(states)
@@ -127,16 +127,16 @@ def _walk(
 
 @cache
 def compile_once() -> Callable[..., tuple[Tensor, Tensor]]:
-    """`_differentiate`, compiled."""
+    """Return `_differentiate`, compiled."""
     return torch.compile(_differentiate, dynamic=True)
 
 
 def _differentiate(
     logits: Tensor, targets: Tensor, share: Tensor, copied: Tensor, gradient: bool
 ) -> tuple[Tensor, Tensor]:
-    """Each token's loss, and the part of what it is given that is the model's, both 0 where there
-    is no target, float32 [n] at least; ``logits`` [n, V] become the loss's gradient by them where
-    asked for: that part of softmax less target.
+    """Return each token's loss and the model's part of the target's probability, both 0 where there
+    is no target, float32 [n] at least. With ``gradient``, the loss's gradient with respect to
+    ``logits`` [n, V] replaces them: that part times softmax less target.
     """
     counted, wanted = targets != IGNORED, targets.clamp(min=0)[:, None]
     values = logits.to(torch.promote_types(logits.dtype, torch.float32))

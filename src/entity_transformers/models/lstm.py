@@ -1,10 +1,10 @@
-"""An LSTM language model (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017); by its
-parameters an AWD-LSTM (Merity, Keskar and Socher, 2018): masks that stay for a window, dropped
-hidden-to-hidden weights, layers of different widths, and the penalties AR and TAR.
+"""An LSTM language model (Zaremba et al., 2014) with tied embeddings (Press and Wolf, 2017); with
+the right parameters an AWD-LSTM (Merity, Keskar and Socher, 2018): dropout masks that stay for a
+window, dropped hidden-to-hidden weights, layers of different widths, and the penalties AR and TAR.
 
-Its (h, c) goes on from window to window of a document, so that it has no longest context; training
-cuts the gradient between windows as it does for an entity memory. A document that begins inside a
-packed window begins with zeros.
+Its (h, c) is carried from window to window of a document, so that its context is not limited;
+training cuts the gradient between windows as it does for an entity memory. A document that begins
+inside a packed window starts from zeros.
 
 Dimensions: B rows side by side, T tokens, V vocabulary, L layers, W width, S the largest width of a
 layer, H the width of one.
@@ -42,13 +42,13 @@ class RecurrentState(State):
 
 
 class Recurrent(LanguageModel):
-    """What recurrent models share: a ``network`` with ``embeddings``, which are the output matrix
-    too, and a state that carries everything.
+    """Base class of recurrent models: a ``network`` whose ``embeddings`` are the output matrix too,
+    and a state that carries all context.
     """
 
     network: ClassVar[Any]
     shape: ClassVar[tuple[str, ...]]
-    """What the network is made with beside the vocabulary: values of the entry."""
+    """The entry's values that the network is built with, besides the vocabulary."""
 
     def __init__(self, module: Any) -> None:
         self.module, self.width = module, module.embeddings.embedding_dim
@@ -83,8 +83,8 @@ class Recurrent(LanguageModel):
     def run(
         self, call: Callable[..., Any], inputs: Tensor, batch: Batch, state: RecurrentState
     ) -> tuple[list[Tensor], RecurrentState]:
-        """What ``call`` gives side by side, each [B, T, W], for ``inputs`` [B, T, ...] and (h, c),
-        and the state that the window leaves; it begins with zeros where a document does.
+        """Apply ``call`` to ``inputs`` [B, T, ...] and (h, c), zeros where a document begins;
+        return its outputs for the window, each [B, T, W], and the state after it.
         """
         parts = []
         for start, end in split_window(batch):
@@ -108,21 +108,19 @@ class Recurrent(LanguageModel):
 
 
 def stacked_name(name: str) -> str:
-    """A weight's name in an nn.LSTM of all layers, which is its name in a saved file."""
+    """Return a weight's name in an nn.LSTM of all layers, which is its name in a saved file."""
     return re.sub(r"^lstm\.(\d+)\.(\w+)_l0$", r"lstm.\2_l\1", name)
 
 
 def take_weights(network: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put the weights of a saved file into the network; those of another shape raise RuntimeError
-    with torch's words.
-    """
+    """Load a saved file's weights into the network; another shape raises torch's RuntimeError."""
     own = {stacked_name(name): name for name in network.state_dict()}
     network.load_state_dict({own.get(name, name): tensor for name, tensor in tensors.items()})
 
 
 def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
-    """The columns of a window from each at which a document begins in some row to the next; tokens
-    that were read before raise ValueError.
+    """Cut a window at every column at which a document begins in some row, and return the start and
+    end of each piece; tokens that were read before raise ValueError.
     """
     refuse_context(batch, "an LSTM")
     cuts = [] if batch.begins is None else batch.begins.any(0).nonzero().flatten().tolist()
@@ -130,12 +128,12 @@ def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
 
 
 class Masks(NamedTuple):
-    """What a window's numbers are multiplied by; None: by one.
+    """The dropout masks of a window; None: no mask.
 
-    words      [V, 1]: the embedding of each word of the vocabulary
-    inputs     [B, 1, W]: embeddings, alike at every token
-    recurrent  per layer [4 H, H]: its hidden-to-hidden weights
-    outputs    per layer [B, 1, H]: its outputs, alike at every token
+    words      [V, 1]: for the embedding of each word of the vocabulary
+    inputs     [B, 1, W]: for the embeddings, the same at every token
+    recurrent  per layer [4 H, H]: for its hidden-to-hidden weights
+    outputs    per layer [B, 1, H]: for its outputs, the same at every token
     """
 
     words: Tensor | None
@@ -145,18 +143,18 @@ class Masks(NamedTuple):
 
 
 def drop(tensor: Tensor, mask: Tensor | None) -> Tensor:
-    """``tensor`` times ``mask``, itself without one."""
+    """Return ``tensor`` times ``mask``, or itself without a mask."""
     return tensor if mask is None else tensor * mask
 
 
 class Network(nn.Module):
-    """Embeddings, L layers of LSTM, a projection, and the embeddings again as the output matrix.
+    """Embeddings, L LSTM layers, a projection, and the embeddings again as the output matrix.
 
-    ``hidden``: units of all layers but the last, None: the width. ``dropout`` draws for each token
-    anew. The rates are shares of zeros in masks that stay for a window (sections 2, 4.2 and 4.3):
-    of hidden-to-hidden weights, of words of the vocabulary, embeddings, outputs of all layers but
-    the last, and of the last. ``residual``: from the second layer on a layer's inputs are added to
-    its outputs, as in ELMo.
+    ``hidden``: units of all layers but the last; None: the width. ``dropout`` is drawn anew for
+    each token. The other rates are shares of zeros in masks that stay for a window (sections 2, 4.2
+    and 4.3): of hidden-to-hidden weights, words of the vocabulary, embeddings, outputs of all
+    layers but the last, and outputs of the last. ``residual``: from the second layer on, a layer's
+    input is added to its output, as in ELMo.
     """
 
     def __init__(
@@ -189,8 +187,8 @@ class Network(nn.Module):
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
 
     def draw_masks(self, rows: int) -> Masks:
-        """Masks of a window of ``rows`` rows from torch's generator: 0 with a rate's probability p,
-        else 1 / (1 - p), so that each one's mean is 1; none in evaluation.
+        """Draw the masks of a window of ``rows`` rows from torch's generator: 0 with a rate's
+        probability p, else 1 / (1 - p), so that the mean is 1; no masks in evaluation.
         """
 
         def draw(rate: float, *shape: int) -> Tensor | None:
@@ -211,9 +209,9 @@ class Network(nn.Module):
     def forward(
         self, tokens: Tensor, hidden: Tensor, cell: Tensor, masks: Masks
     ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
-        """Hidden states [B, T, W] of tokens [B, T] and the last layer's outputs [B, T, W] before
-        and after dropout; and (h, c) after them, each [B, L, S] with zeros at the end of narrower
-        layers.
+        """Return the hidden states [B, T, W] of tokens [B, T], and the last layer's outputs
+        [B, T, W] before and after dropout; then h and c after the tokens, each [B, L, S], where
+        narrower layers are padded with zeros.
         """
         embedded = self.embeddings(tokens)
         if masks.words is not None:
@@ -235,8 +233,8 @@ _has_bfloat16 = cache(partial(has_bfloat16, "cpu"))
 
 
 class AnyLSTM(nn.LSTM):
-    """torch's LSTM on any processor: oneDNN has none in bfloat16 for those without instructions for
-    it, where this one computes in float32.
+    """torch's LSTM on any processor: oneDNN has no LSTM in bfloat16 for those without instructions
+    for it, on which this class computes in float32.
     """
 
     def forward(self, inputs: Tensor, start: Any = None) -> Any:  # type: ignore[override]
@@ -249,10 +247,10 @@ class AnyLSTM(nn.LSTM):
 
 
 def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequence[Tensor]) -> Any:
-    """``layer`` on inputs [B, T, W], its hidden-to-hidden weights times ``mask`` (section 2).
+    """Run ``layer`` on inputs [B, T, W], its hidden-to-hidden weights times ``mask`` (section 2).
 
-    The product is put in the parameter's place for one call: so the gradient goes through the mask
-    to the parameter, the only weight that there is.
+    The product replaces the parameter for one call, so that the gradient flows through the mask to
+    the parameter, of which there is no other copy.
     """
     if mask is None:
         return layer(inputs, tuple(start))
@@ -261,7 +259,7 @@ def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequenc
 
 
 class LSTM(Recurrent):
-    """A `Network` as the steps see it."""
+    """A `LanguageModel` around a `Network`."""
 
     kind = KINDS["lstm"]
     network = Network
@@ -287,7 +285,7 @@ class LSTM(Recurrent):
         return RecurrentState(zeros, zeros)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        # the same whatever documents begin in the window
+        # the same masks for all documents in the window
         masks = self.module.draw_masks(len(batch.tokens))
         read = partial(self.module, masks=masks)
         (hidden, outputs, dropped), state = self.run(read, batch.tokens, batch, state)
@@ -298,7 +296,7 @@ class LSTM(Recurrent):
 
 
 class AWDLSTM(LSTM):
-    """An `LSTM` by its own name: its study gives the rates of its masks."""
+    """An `LSTM` under its own name, whose study sets the rates of its masks."""
 
     kind = KINDS["awd-lstm"]
 
@@ -306,11 +304,11 @@ class AWDLSTM(LSTM):
 def penalise(
     outputs: Tensor, dropped: Tensor, begins: Tensor | None, alpha: float, beta: float
 ) -> Tensor:
-    """AR and TAR (section 4.6) of a window, the sum over its tokens, float32.
+    """Return the penalties AR and TAR (section 4.6) of a window, summed over its tokens, float32.
 
     ``outputs`` [B, T, W]: of the last layer; ``dropped``: the same after output dropout; ``begins``
-    bool [B, T]: does a document begin with this token? A change from one document to the next is
-    none. With squares' means over W, as in the authors' program:
+    bool [B, T]: does a document begin with this token? Changes from one document to the next do not
+    count. With means over W, as in the authors' code, the sum is
     alpha sum_t mean(dropped_t^2) + beta sum_t mean((outputs_t - outputs_(t-1))^2).
     """
     total = alpha * dropped.float().square().mean(-1).sum()

@@ -1,5 +1,5 @@
-"""The README.md of a saved model's folder, by the template model_card.md: what it was trained on,
-what it scores, what its numbers may not be taken for, and how it is used.
+"""The README.md of a saved model's folder, from the template model_card.md: what the model was
+trained on, what it scores, what its numbers must not be taken for, and how it is used.
 """
 
 import re
@@ -80,14 +80,14 @@ TEXTS: dict[str, dict[str, str]] = {
     },
     "xlnet": {"meaning": f"{NEXT} Without `perm_mask` every token sees itself and all others."},
 }
-"""By kind, of all that are not the package's alone."""
+"""The texts of the card for each kind that is not this package's alone."""
 SHAPE = (
     *("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner"),
     *("d_model", "d_inner", "mem_len", "attn_type"),
     *("hidden_size", "num_hidden_layers", "num_attention_heads"),
 )
-"""What of transformers' configs tells the shape; the rest are defaults of parts that a model does
-not have.
+"""The keys of transformers' configs that describe the shape; the others are defaults of parts that
+the model does not have.
 """
 
 
@@ -102,11 +102,11 @@ def render_card(
     scores: Mapping[str, Mapping[str, Any]] | None = None,
     labels: str = "none",
 ) -> str:
-    """The card of a model of a kind, with the shape or the switches of its ``config``.
+    """Render the card of a model, with the shape or the switches of its ``config``.
 
-    ``licence`` is that of the training's text, ``labels`` the layer that the model reads where its
-    kind reads entities, ``scores`` are by label {"on": value, "off": value}, with entities and
-    without, a value None where there is none.
+    ``licence`` is that of the training text; ``labels`` is the layer that the model reads if its
+    kind reads entities; ``scores`` are {"on": value, "off": value} by label, with and without
+    entities, None where there is no value.
     """
     entities, static = "entities" in kind.can, "static" in kind.can
     texts = TEXTS.get(kind.name, {})
@@ -128,7 +128,7 @@ def render_card(
     tags = ["word-vectors"] if static else ["coreference"] if entities else []
     tags = ["text-generation"] * (entities and "causal" in kind.can) + tags
     data = ModelCardData(
-        license="other",  # which is told in words
+        license="other",  # the card names it in words
         library_name=library,
         pipeline_tag=texts.get("task"),
         tags=[*tags, "entity-transformers"],
@@ -155,7 +155,7 @@ def render_card(
 
 
 def _describe(kind: Kind) -> str:
-    """What a kind is that `TEXTS` does not describe."""
+    """Describe a kind for which `TEXTS` has no description."""
     if "static" in kind.can:
         return f"Static vectors of words, by {kind.label}: one per word in any context."
     part = kind.predicts if kind.predicts.startswith("from") else f"by its {kind.predicts}"
@@ -164,7 +164,7 @@ def _describe(kind: Kind) -> str:
 
 
 def describe_labels(layer: str) -> str:
-    """Whose entity labels a layer has, and what was done to them."""
+    """Describe where the entity labels of a layer come from and how they were changed."""
     if layer in OTHER_LAYERS:
         return OTHER_LAYERS[layer]
     change, base = split_layer(layer)

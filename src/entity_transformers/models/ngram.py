@@ -3,10 +3,10 @@
 
     p_k(w | h) = (c(h w) + T(h) p_{k-1}(w | h')) / (c(h) + T(h)),    p_0 = 1 / V
 
-h are the k - 1 tokens before w, h' without the first, c counts, and T(h) is how many different
-tokens have followed h; where h was never seen, p_k = p_{k-1}. The counts of two texts are mixed, as
-neural models go on from weights that another text taught them: p = s p_own + (1 - s) p_other, with
-the share s that makes dev the likeliest (Jelinek and Mercer 1980). Dimensions: B documents side by
+h is the k - 1 tokens before w, h' is h without its first, c are counts, and T(h) is the number of
+different tokens that have followed h; if h was never seen, p_k = p_{k-1}. Where neural models start
+from weights learnt on another text, counts of two texts are mixed: p = s p_own + (1 - s) p_other
+with the share s that makes dev likeliest (Jelinek and Mercer 1980). Dimensions: B documents side by
 side, T tokens of a window, N tokens looked up at once, V tokens of the vocabulary, n the order.
 """
 
@@ -33,12 +33,12 @@ from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
 
-BITS, MASK = np.uint64(16), 2**16 - 1  # of a token in a key; four tokens make one of 64 bits
+BITS, MASK = np.uint64(16), 2**16 - 1  # bits of a token in a key; four tokens fill 64 bits
 WEIGHTS = "model.safetensors"
 
 
 def pack(tokens: np.ndarray) -> np.ndarray:
-    """The keys uint64 [N] of k-grams [N, k], the earliest token in the highest bits."""
+    """Pack k-grams [N, k] into keys uint64 [N], the earliest token in the highest bits."""
     keys = np.zeros(len(tokens), np.uint64)
     for column in tokens.astype(np.uint64).T:
         keys = (keys << BITS) | column
@@ -46,7 +46,7 @@ def pack(tokens: np.ndarray) -> np.ndarray:
 
 
 def list_grams(texts: Sequence[np.ndarray], order: int, end: int) -> np.ndarray:
-    """The n-grams [N, n] that the tokens of documents end, but not their first."""
+    """List the n-grams [N, n] that end at each token of the documents except the first."""
     before = np.full(order - 1, end, np.int64)
     windows = [
         np.lib.stride_tricks.sliding_window_view(np.concatenate([before, text]), order)[1:]
@@ -56,8 +56,8 @@ def list_grams(texts: Sequence[np.ndarray], order: int, end: int) -> np.ndarray:
 
 
 class Counts:
-    """The counts of all orders of a text with V different tokens: of each the sorted keys of its
-    k-grams, uint64 [grams], and how often each stands in the text.
+    """The counts of all orders of a text with V different tokens: for each order k the sorted keys
+    of its k-grams, uint64 [grams], and how often each occurs in the text.
     """
 
     def __init__(self, orders: Sequence[tuple[np.ndarray, np.ndarray]], vocabulary: int) -> None:
@@ -66,7 +66,9 @@ class Counts:
 
     @classmethod
     def of(cls, texts: Sequence[np.ndarray], order: int, vocabulary: int, end: int) -> Counts:
-        """Of documents that each begin with ``end``, which also fills the context before it."""
+        """Count the n-grams of documents, each of which begins with ``end``; that token also pads
+        the context before the first position.
+        """
         if vocabulary > MASK + 1 or order * int(BITS) > 64:
             raise ValueError(
                 f"an n-gram model of order {order} over {vocabulary} tokens: at most 4 and"
@@ -77,7 +79,7 @@ class Counts:
         return cls(keys, vocabulary)
 
     def probabilities(self, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """p_n of words [N] after contexts [N, n - 1], float64 [N]."""
+        """Return p_n of words [N] after contexts [N, n - 1], float64 [N]."""
         found = np.full(len(words), 1 / self.vocabulary)
         whole = np.column_stack([contexts, words])
         for k, ((grams, counts), sums) in enumerate(zip(self.orders, self.sums, strict=True), 1):
@@ -94,15 +96,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class LatestTokens(State):
-    """The n - 1 tokens before the window, int64 [B, n - 1], of which ``end`` stands for those
-    before a document.
+    """The n - 1 tokens before the window, int64 [B, n - 1]; ``end`` pads the context before a
+    document.
     """
 
     tokens: Tensor
     end: int
 
     def reset(self, rows: Tensor) -> Self:
-        """As at the start of a document."""
+        """Return the state at the start of a document for these rows."""
         return replace(self, tokens=self.tokens.masked_fill(rows[:, None], self.end))
 
 
@@ -114,27 +116,27 @@ class NGram(LanguageModel):
     def __init__(
         self, counts: Counts, end: int, other: Counts | None = None, share: float = 1.0
     ) -> None:
-        """``other``: counts of another text, of whose mixture ``share`` is that of its own."""
+        """``other``: counts of another text; ``share``: the weight of ``counts`` in the mixture."""
         self.counts, self.end, self.other, self.share = counts, end, other, share
         self.width = len(counts.orders) - 1
         self.module = nn.Module()
 
     def to(self, device: torch.device | str) -> NGram:
-        """Itself: the counts stay in main memory."""
+        """Return the model itself; its counts stay in main memory."""
         return self
 
     @property
     def device(self) -> torch.device:
-        """Where its tensors are."""
+        """The device of its tensors."""
         return torch.device("cpu")
 
     def count_parameters(self) -> int:
-        """The numbers that are counted: the different n-grams of all orders."""
+        """Count the parameters: the different n-grams of all orders."""
         every = [*self.counts.orders, *(self.other.orders if self.other else ())]
         return sum(len(grams) for grams, _ in every)
 
     def probabilities(self, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """p of words [N] after contexts [N, n - 1], float64 [N]."""
+        """Return p of words [N] after contexts [N, n - 1], float64 [N]."""
         own = self.counts.probabilities(contexts, words)
         if self.other is None:
             return own
@@ -188,8 +190,8 @@ class NGram(LanguageModel):
 
 
 def find_share(own: np.ndarray, other: np.ndarray) -> float:
-    """The share of ``own`` in the mixture of the probabilities [N] that makes the tokens the
-    likeliest, by EM.
+    """Find by EM the share of ``own`` [N] that makes the tokens likeliest in a mixture with
+    ``other``.
     """
     share = 0.5
     for _ in range(100):
@@ -198,8 +200,8 @@ def find_share(own: np.ndarray, other: np.ndarray) -> float:
 
 
 def mix(run: Run, counts: Counts, weights: Path, end: int) -> NGram:
-    """The counts of the study's text mixed with those that another n-gram model has; ValueError for
-    one of other orders or another vocabulary.
+    """Mix the counts of the study's text with those of another n-gram model; one with another order
+    or vocabulary raises ValueError.
     """
     other = NGram.load(weights).counts
     shapes = [(len(one.orders), one.vocabulary) for one in (counts, other)]
@@ -216,7 +218,7 @@ def mix(run: Run, counts: Counts, weights: Path, end: int) -> NGram:
 
 
 def train(run: Run) -> list[Row]:
-    """Count the training text of a study and save the model: what step lm does for this kind."""
+    """Count the training text of a study and save the model: step lm for this kind."""
     started = time.time()
     corpus, end = run.tokens("train"), find_end(run.tokenizer)
     texts = [corpus.tokens[corpus.document(d)] for d in range(len(corpus))]

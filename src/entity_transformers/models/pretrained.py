@@ -1,5 +1,5 @@
-"""Models of transformers that others have trained, as they left them: kind ``pretrained``, causal
-language models, and kind ``pretrained-encoder``, which see both sides.
+"""Pretrained models of transformers, used as they are: kind ``pretrained``, causal language models,
+and kind ``pretrained-encoder``, which see both sides.
 """
 
 import os
@@ -26,11 +26,11 @@ from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
 
 STORED = {"F32": "float32", "BF16": "bfloat16"}
-"""How safetensors calls the precisions of a study."""
+"""The precisions of a study by their names in safetensors."""
 
 
 class TakenOver(Pretrained):
-    """A model that others have trained."""
+    """A pretrained model, taken over without training."""
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
@@ -38,25 +38,25 @@ class TakenOver(Pretrained):
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
-        """A saved model, by default in the precision that it was saved in."""
+        """Load a saved model, by default in the precision in which it was saved."""
         with opened(folder):
-            # other heads may be there, and the one that pools an encoder's states is not used
+            # the file may hold other heads, and an encoder's pooler is not used
             return cls(load_whole(cls.of, folder, "pooler", strict=False, dtype=dtype))
 
 
 class PretrainedLM(TakenOver, Wrapped):
-    """A causal model of transformers."""
+    """A pretrained causal language model of transformers."""
 
     kind = KINDS["pretrained"]
     of = AutoModelForCausalLM
 
     def encode_branches(self, begins: Tensor, lengths: Tensor, rests: Tensor, of: Tensor) -> Tensor:
-        """Final hidden states [N, R, W] of texts that begin alike, whose beginnings are read once.
+        """Return the final hidden states [N, R, W] of texts with shared beginnings, each read once.
 
         begins   int64 [G, P]: beginnings, padded on the right
-        lengths  int64 [G]: tokens of each
-        rests    int64 [N, R]: what follows one of them, padded on the right
-        of       int64 [N]: which
+        lengths  int64 [G]: number of tokens of each beginning
+        rests    int64 [N, R]: continuations, padded on the right
+        of       int64 [N]: the beginning that each continuation follows
         """
         held = torch.arange(begins.shape[1], device=begins.device) < lengths[:, None]
         read = self.module.base_model(input_ids=begins, attention_mask=held.long(), use_cache=True)
@@ -80,8 +80,8 @@ class PretrainedLM(TakenOver, Wrapped):
 
 
 class PretrainedEncoder(TakenOver):
-    """An encoder of the BERT family, which reads the text in its own tokens. Hidden states are
-    float32, whatever its weights are.
+    """An encoder of the BERT family, which reads the text in its own tokens. Its hidden states are
+    float32, whatever the dtype of its weights.
     """
 
     kind = KINDS["pretrained-encoder"]
@@ -98,9 +98,7 @@ Model = TypeVar("Model", bound=TakenOver)
 
 
 def train(run: Run) -> list[Row]:
-    """Take over the weights, in the entry's precision: what step lm does for these kinds, which
-    learn nothing.
-    """
+    """Take over the weights in the entry's precision: step lm for kinds that are not trained."""
     started = time.time()
     model = take_over(run, cast(type[TakenOver], find_class(run.entry.kind)))
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
@@ -114,8 +112,8 @@ def train(run: Run) -> list[Row]:
 
 
 def take_over(run: Run, of: type[Model]) -> Model:
-    """The model, of class ``of``, whose weights the run's entry names, on the study's device; its
-    files and its tokenizer go into the run's folder.
+    """Load the model, of class ``of``, whose weights the run's entry names, onto the study's
+    device, and put its files and its tokenizer into the run's folder.
     """
     params = run.entry.lm
     folder = cast(Path, find_weights(params.initial_weights))
@@ -129,8 +127,8 @@ def take_over(run: Run, of: type[Model]) -> Model:
 
 
 def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:
-    """Write the model to a folder: as the files of ``source``, without a copy where the disk can
-    link, if these have the precision.
+    """Write the model to a folder: as the files of ``source`` if these have the precision, linked
+    instead of copied where the disk allows.
     """
     weights = source / "model.safetensors"
     if weights.is_file():
@@ -144,17 +142,17 @@ def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> N
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make ``target`` another name of a file that is never written again, or a copy of it."""
+    """Make ``target`` a hard link to ``source``, which is never written again, or a copy of it."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
-    except OSError:  # another disk, or one that has no links
+    except OSError:  # another disk, or one without hard links
         shutil.copyfile(source, target)
 
 
 def check_fit(model: LanguageModel, entry: ModelEntry, vocabulary: int) -> None:
-    """ValueError for a window longer than the model's positions, or for a study's encoder of more
-    tokens than the model knows.
+    """Raise ValueError for a window longer than the model's positions, or for a study whose
+    tokenizer has more tokens than the model knows.
     """
     if model.context is not None and entry.lm.window > model.context:
         raise ValueError(

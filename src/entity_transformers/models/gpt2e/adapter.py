@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 WEIGHTS, SWITCHES = "entity_attention.safetensors", "entity_attention.json"
 """The files of `save_entity_attention`."""
 KEY = "entity_attention"
-"""Where a config has the switches of the entity attention."""
+"""The config attribute with the switches of the entity attention."""
 
 
 def add_entity_attention(
@@ -151,7 +151,7 @@ def _find_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 class Adapted:
-    """What stands before a model's own class, so that ``from_pretrained`` builds it as it was."""
+    """A base class put before a model's own, so that ``from_pretrained`` adds entity attention."""
 
     def __init__(self, config: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
@@ -159,21 +159,21 @@ class Adapted:
             attach(cast(PreTrainedModel, self), getattr(config, KEY))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """To pickle by the model's own class, since this one has no place to be imported from."""
+        """Pickle by the model's own class, since this one cannot be imported from anywhere."""
         _, _, *state = cast(tuple[Any, ...], super().__reduce_ex__(max(2, protocol)))
         return _make_bare, (cast(Any, type(self)).adapted,), *state
 
 
 def _make_bare(kind: type[PreTrainedModel]) -> Any:
-    """What pickle fills with the state of a model."""
+    """Return an empty model, which pickle fills with its state."""
     adapted: Any = adapt_class(cast(Any, kind))
     return adapted.__new__(adapted)
 
 
 @cache
 def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    """The class of models of ``kind`` with entity attention. It bears the name of ``kind``, by
-    which transformers finds the loss and the kernels, and its ``generate`` takes entities.
+    """Return the class of models of ``kind`` with entity attention. It bears the name of ``kind``,
+    by which transformers finds the loss and the kernels, and its ``generate`` takes entities.
     """
     if issubclass(kind, Adapted):
         return kind
@@ -189,8 +189,8 @@ def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
 
 
 def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
-    """Entity attention behind each of the model's blocks; ``blocks`` of the ``switches`` are their
-    names in the model, None: its one list of as many modules as the config has layers.
+    """Put entity attention behind each of the model's blocks. ``blocks`` of the ``switches`` are
+    their names in the model; None: its only list of as many modules as the config has layers.
     """
     config = model.config.get_text_config(decoder=True)
     names, how = switches["blocks"], {key: switches[key] for key in switches if key != "blocks"}
@@ -221,8 +221,8 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
 
 
 def count_positions(model: PreTrainedModel) -> int | None:
-    """The tokens that a model with a table of positions can read; None where positions are not
-    learned, as with rotary ones, and a longer text is no error.
+    """Return how many tokens a model with learned positions can read; None for other positions,
+    such as rotary ones, with which a longer text is no error.
     """
     length = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     words = model.get_input_embeddings()
@@ -243,7 +243,7 @@ def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
 
 
 class EntityHooks:
-    """What runs before and after the model and after each block."""
+    """The hooks that run before and after the model and after each block."""
 
     def __init__(self, width: int, positions: int | None = None) -> None:
         self.width, self.positions = width, positions
@@ -252,7 +252,7 @@ class EntityHooks:
     def find(
         self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Before the model: checked ``entities`` instead of the three inputs."""
+        """Before the model: replace the three inputs by checked ``entities``."""
         tokens = args[0] if args else kwargs.get("input_ids")
         tokens = kwargs.get("inputs_embeds") if tokens is None else tokens
         if tokens is not None and self.positions is not None:
@@ -272,7 +272,7 @@ class EntityHooks:
     def check(
         self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> None:
-        """After the model: did the entities reach a block?"""
+        """After the model: raise ValueError if the entities did not reach a block."""
         if "entities" in kwargs and not self.arrived:
             raise ValueError(
                 f"{type(model).__name__} does not hand keyword arguments to its blocks: entities"
@@ -282,8 +282,8 @@ class EntityHooks:
     def attend(
         self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> Any:
-        """After a block: entity attention over its hidden states [B, T, W], with the mask and the
-        cache that the block had.
+        """After a block: apply entity attention to its hidden states [B, T, W], with the mask and
+        the cache that the block had.
         """
         names = list(inspect.signature(type(block).forward).parameters)[1:]
         inputs = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -291,7 +291,7 @@ class EntityHooks:
         self.arrived = "entities" in kwargs
         entities = kwargs.get("entities", Entities())
         layer: Any = block.entity_attn  # or what PEFT has wrapped it in
-        # SDPA alone is given no mask only where there is nothing to hide but what is_causal hides
+        # only for SDPA does a missing mask mean that nothing is hidden but what is_causal hides
         if entities.rows is None:
             entities = Entities(
                 uniform=mask is None and layer.config._attn_implementation == "sdpa"

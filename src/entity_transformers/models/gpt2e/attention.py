@@ -17,9 +17,9 @@ class EntityAttention(nn.Module):
     """The layer behind a transformer block: [B, T, W] to [B, T, W] and the weights [B, H, T, T].
 
     ``residual``, ``layer_norm``, ``gate`` and ``values`` are the switches of PAPER.md. ``alibi``
-    takes a head's slope times the distance from each score (Press et al. 2022, "Train Short, Test
-    Long", section 3). Keys come from entities and have no positions, so that without it a token
-    cannot tell its own entity from those of the tokens before it.
+    subtracts a head's slope times the distance from each score (Press et al. 2022, "Train Short,
+    Test Long", section 3). Keys come from entities and have no positions, so that without it a
+    token cannot tell its own entity from those of the tokens before it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class EntityAttention(nn.Module):
     def forward(
         self, hidden: Tensor, entities: Entities, attention_mask: Tensor | None = None, **more: Any
     ) -> tuple[Tensor, Any]:
-        """A mask [B, 1, T, T] is added to the scores; without one later tokens are not visible."""
+        """Apply the layer, adding a mask [B, 1, T, T] to the scores (default: by ``is_causal``)."""
         x = hidden if self.ln is None else self.ln(hidden)  # X: the block's final residual output
         output, weights = self.attend(x, entities, attention_mask, **more)  # O = attention(X, E)
         output = self.dropout(output)
@@ -85,19 +85,19 @@ class EntityAttention(nn.Module):
         return self.c_proj(output.transpose(1, 2).flatten(2)), weights  # O = softmax(S) V W_o
 
     def split(self, states: Tensor) -> Tensor:
-        """[B, T, W] as heads, [B, H, T, D]."""
+        """Split [B, T, W] into heads [B, H, T, D]."""
         return states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 def entity_vectors(entities: Entities, x: Tensor) -> Tensor:
-    """E [B, T, W]: the vector of each token's entity; ones where it has none (section 3.2)."""
+    """Return E [B, T, W], the vector of each token's entity; ones if it has none (section 3.2)."""
     if entities.rows is None:
         return torch.ones_like(x)
     return entities.rows if entities.picks is None else gather_rows(entities.rows, entities.picks)
 
 
 def causal_mask(query: Tensor, starts: Tensor | None = None, past: int = 0) -> Tensor:
-    """M [.., T, past + T]: 0 at tokens from the start of a document up to the query, else -inf."""
+    """Return M [.., T, past + T]: 0 from the start of a document up to the query, else -inf."""
     j = torch.arange(past + query.shape[2], device=query.device)
     t = j[past:].unsqueeze(1)
     visible = j <= t if starts is None else (j <= t) & (j >= starts[:, None, :, None])
@@ -105,8 +105,8 @@ def causal_mask(query: Tensor, starts: Tensor | None = None, past: int = 0) -> T
 
 
 def distance_bias(query: Tensor, key: Tensor, past: int = 0) -> Tensor:
-    """What ALiBi adds to the scores of T queries at positions ``past`` and after, [H, T, keys]:
-    -2^(-8 h / H) times the distance, for heads h = 1 .. H.
+    """Return what ALiBi adds to the scores of T queries at positions ``past`` and after,
+    [H, T, keys]: -2^(-8 h / H) times the distance, for heads h = 1 .. H.
     """
     heads = torch.arange(1, query.shape[1] + 1, device=query.device)
     slopes = 2.0 ** (-8 * heads / query.shape[1])

@@ -21,8 +21,8 @@ NewEntities = int | Callable[[Tensor, Tensor], Tensor]
 
 
 def with_entities(own: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward method ``own`` with the entities in its signature: Trainer passes only what the
-    signature names and silently drops the rest.
+    """Return the forward method ``own`` with the entities in its signature: Trainer passes only
+    what the signature names and silently drops the rest.
     """
 
     @functools.wraps(own)
@@ -49,7 +49,7 @@ class EntityContinuation:
         self.ids: Tensor | None = None
 
     def extend(self, prompt: Tensor, tokens: Tensor) -> Tensor:
-        """The ids int64 [B, t] of the tokens [B, t], which begin with those of the ``prompt``
+        """Return the ids int64 [B, t] of the tokens [B, t], of which the first are ``prompt``
         [B, T].
         """
         if not callable(self.rule):
@@ -126,8 +126,8 @@ class EntityGeneration(GenerationMixin):
         new_entities: EntityContinuation | None = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """The inputs of the next forward pass, including the memory and the entity ids of the
-        tokens that are not in the cache yet.
+        """Return the inputs of the next forward pass, including the memory and the entity ids of
+        the tokens that are not in the cache yet.
         """
         model: Any = super()
         inputs: dict[str, Any] = model.prepare_inputs_for_generation(

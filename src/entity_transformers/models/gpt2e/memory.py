@@ -1,5 +1,5 @@
 """The memory of a text's entities (section 3.2), which holds one vector per entity, all ones until
-its first mention has been read; and the checks on what a model is told about a window's entities.
+its first mention has been read; and the checks on a window's entities as given to a model.
 
 Dimensions: B batch, T tokens, R = entities + 1 rows, W width.
 """
@@ -41,7 +41,7 @@ class EntityMemory:
         self._checked: tuple[Tensor, int, int] | None = None
 
     def _with(self, states: Tensor) -> EntityMemory:
-        """A memory of these vectors [B, R, W]."""
+        """Return a memory of these vectors [B, R, W]."""
         other = object.__new__(type(self))
         other._states, other._checked = states, None
         return other
@@ -104,15 +104,15 @@ class EntityMemory:
         return high
 
     def read(self, ids: Tensor) -> Tensor:
-        """The vectors [B, T, W] of the entities ``ids`` [B, T]; for tokens outside mentions (id 0)
-        they are ones.
+        """Return the vectors [B, T, W] of the entities ``ids`` [B, T]; for tokens outside mentions
+        (id 0) they are ones.
         """
         self.check(ids)
         return gather_rows(self.states, flat_rows(ids, self.states.shape[1]))
 
     def write(self, ids: Tensor, hidden: Tensor, mode: str = "last") -> EntityMemory:
-        """A memory in which the vector of every entity in ``ids`` [B, T] is that of its latest
-        mention in ``hidden`` [B, T, W].
+        """Return a memory in which the vector of every entity in ``ids`` [B, T] is that of its
+        latest mention in ``hidden`` [B, T, W].
 
         Mode ``last`` takes the hidden state of the last token with that id, ``mean`` the mean over
         the unbroken run of tokens with that id that ends there. Row 0 does not change. Raises
@@ -146,44 +146,44 @@ class EntityMemory:
         return self._with(self.states.masked_fill(there, 1.0))
 
     def put(self, documents: Tensor, rows: Tensor, vectors: Tensor) -> EntityMemory:
-        """A memory in which row ``rows[i]`` of document ``documents[i]`` is ``vectors[i]``; the
-        arguments are int64 [N], int64 [N] and [N, W].
+        """Return a memory in which row ``rows[i]`` of document ``documents[i]`` is ``vectors[i]``;
+        the arguments are int64 [N], int64 [N] and [N, W].
         """
         return self._with(self.states.index_put((documents, rows), vectors))
 
     def detach(self) -> EntityMemory:
-        """The memory without its gradient, which then no longer flows into earlier windows."""
+        """Return the memory without gradient, so that none flows back into earlier windows."""
         return self._with(self.states.detach())
 
     def select(self, rows: Tensor | slice) -> EntityMemory:
-        """The documents ``rows``: int64 indices, bool [B] or a slice."""
+        """Return the documents ``rows``: int64 indices, bool [B] or a slice."""
         return self._with(self.states[rows])
 
     def grow(self, entities: int) -> EntityMemory:
-        """A memory with room for ``entities`` entities per document, the new ones as ones. It never
-        shrinks.
+        """Return a memory with room for ``entities`` entities per document, the new vectors all
+        ones. It never shrinks.
         """
         if entities <= self.entities:
             return self
         return self._with(F.pad(self.states, (0, 0, 0, entities - self.entities), value=1.0))
 
     def expand(self, copies: int) -> EntityMemory:
-        """A memory of B * ``copies`` documents, each repeated in place (beams, several
+        """Return a memory of B * ``copies`` documents, each repeated in place (beams, several
         continuations of a prompt).
         """
         return self._with(self.states.repeat_interleave(copies, dim=0))
 
     def to(self, *args: Any, **kwargs: Any) -> EntityMemory:
-        """The same vectors on another device or in another dtype, with `Tensor.to`'s arguments."""
+        """Move the vectors to another device or dtype, with the arguments of `Tensor.to`."""
         return self._with(self.states.to(*args, **kwargs))
 
     def tensors(self) -> dict[str, Tensor]:
-        """The contents of a checkpoint: the vectors [B, R, W], without gradient."""
+        """Return the contents of a checkpoint: the vectors [B, R, W], without gradient."""
         return {"states": self.states.detach()}
 
     def replace(self, tensors: Mapping[str, Tensor]) -> EntityMemory:
-        """A memory restored from `tensors`, with room for as many entities as the saved one. Raises
-        ValueError if batch size or width differ, or if row 0 is not ones.
+        """Return a memory restored from `tensors`, with room for as many entities as the saved one.
+        Raises ValueError if batch size or width differ, or if row 0 is not ones.
         """
         states, like = tensors["states"], self.states
         if (states.shape[0], *states.shape[2:]) != (self.batch_size, self.width) or not (
@@ -197,15 +197,15 @@ class EntityMemory:
 
 
 def bound_ids(ids: Tensor, rows: int) -> Tensor:
-    """The ids; while compiling, when `EntityMemory.check` does not read them, those out of range
-    are 0 (no entity).
+    """Return the ids; while compiling, when `EntityMemory.check` does not read them, those out of
+    range become 0 (no entity).
     """
     return torch.where((ids >= 0) & (ids < rows), ids, 0) if torch.compiler.is_compiling() else ids
 
 
 def flat_rows(ids: Tensor, rows: int) -> Tensor:
-    """Index [B, T] of each token's entity in a memory of ``rows`` rows a document that is laid
-    flat, [B * R, W].
+    """Return the index [B, T] of each token's entity in a memory of ``rows`` rows per document that
+    is flattened to [B * R, W].
     """
     return bound_ids(ids, rows) + torch.arange(
         0, ids.shape[0] * rows, rows, device=ids.device
@@ -213,13 +213,13 @@ def flat_rows(ids: Tensor, rows: int) -> Tensor:
 
 
 def gather_rows(states: Tensor, index: Tensor) -> Tensor:
-    """Rows [B, T, W] of ``states`` [B, R, W] at the flat ``index`` [B, T]."""
+    """Return the rows [B, T, W] of ``states`` [B, R, W] at the flat ``index`` [B, T]."""
     return F.embedding(index, states.reshape(-1, states.shape[-1]))
 
 
 def _last_positions(ids: Tensor, rows: int) -> Tensor:
-    """Position [B, R] of the last token of each entity, -1 where it does not occur; always -1 for
-    row 0.
+    """Return the position [B, R] of the last token of each entity, -1 where it does not occur;
+    always -1 for row 0.
     """
     positions = torch.arange(ids.shape[1], device=ids.device).masked_fill(ids == 0, -1)
     return torch.full((ids.shape[0], rows), -1, device=ids.device).scatter_reduce(
@@ -228,12 +228,12 @@ def _last_positions(ids: Tensor, rows: int) -> Tensor:
 
 
 def _pick_last(ids: Tensor, hidden: Tensor, last: Tensor) -> Tensor:
-    """Hidden states [B, R, W] at the last positions [B, R]."""
+    """Return the hidden states [B, R, W] at the last positions [B, R]."""
     return gather_rows(hidden, flat_rows(last.clamp(min=0), ids.shape[1]))
 
 
 def _mean_of_runs(ids: Tensor, hidden: Tensor, last: Tensor) -> Tensor:
-    """Mean [B, R, W] of the hidden states of each entity's latest unbroken run."""
+    """Return the mean [B, R, W] of the hidden states of each entity's latest unbroken run."""
     batch, rows = last.shape
     positions = torch.arange(ids.shape[1], device=ids.device)
     starts = F.pad(ids[:, 1:] != ids[:, :-1], (1, 0), value=True)
@@ -349,8 +349,8 @@ def _check_device(name: str, tensor: Tensor, like: Tensor) -> None:
 
 
 def find_no_entities(attention_mask: Tensor | None, position_ids: Tensor | None) -> Entities:
-    """No entities: may every block average the values of all earlier tokens? Not where a mask hides
-    some.
+    """Return `Entities` without any; ``uniform`` says whether every block may average the values of
+    all earlier tokens, which is not so where a mask hides some.
     """
     if attention_mask is not None:
         readable = attention_mask.ndim == 2 and not torch.compiler.is_compiling()
@@ -361,8 +361,8 @@ def find_no_entities(attention_mask: Tensor | None, position_ids: Tensor | None)
 
 
 def _document_starts(position_ids: Tensor) -> Tensor | None:
-    """Where the document of each token begins in its row, [B, T]: where positions do not go up by
-    1; None: one document a row.
+    """Return where the document of each token begins in its row, [B, T], i.e. where positions do
+    not go up by 1; None: one document per row.
     """
     first = torch.zeros_like(position_ids[:, :1], dtype=torch.bool)
     breaks = torch.cat([first, position_ids.diff(dim=-1) != 1], dim=-1)

@@ -1,4 +1,4 @@
-"""What models run: entity attention equal to `EntityAttention` up to rounding, at a lower cost.
+"""The entity attention that models run: `EntityAttention` up to rounding, at a lower cost.
 
 - Without entities every key is the same, so that attention is the mean of the values up to each
   token (`mean_so_far`): no query, key or softmax is computed, and the matrices before and after the
@@ -31,10 +31,10 @@ STRIP = 64
 
 
 class FastEntityAttention(EntityAttention):
-    """`EntityAttention` and its arguments; ``config`` names the kernel, and ``slot`` is the layer's
-    place in a cache.
+    """`EntityAttention` with its arguments; ``config`` names the kernel, and ``slot`` is the
+    layer's place in a cache.
 
-    Attention weights [B, H, T, P + T] come back from the eager kernel alone; from the others None.
+    Only the eager kernel returns attention weights [B, H, T, P + T]; for the others they are None.
     """
 
     def __init__(self, config: Any, slot: int, **switches: Any) -> None:
@@ -50,7 +50,7 @@ class FastEntityAttention(EntityAttention):
         past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Any]:
-        """The one place where a way is chosen: the mean, strips or a kernel.
+        """Attend by the mean, in strips or by a kernel; only this method chooses among them.
 
         ``mask`` is in the kernel's form (SDPA takes bool too), and ``kwargs`` are the kernel's.
         """
@@ -69,10 +69,10 @@ class FastEntityAttention(EntityAttention):
         return self._call_kernel(x, entities, mask, cache, dropout=dropout, **kwargs)
 
     def _average(self, x: Tensor, entities: Entities, cache: Cache | None) -> Tensor:
-        """Attention to equal keys, [B, T, W]: the mean of the values of all tokens so far."""
+        """Attend to equal keys, [B, T, W]: take the mean of the values of all tokens so far."""
         if cache is None and self.v_attn is None:
             return self.c_proj(self._constant_value()).expand_as(x)
-        # PEFT puts layers in their place whose weight is not all that they add
+        # PEFT puts layers there that add more than their weight's product
         plain = type(self.v_attn) is Conv1D and type(self.c_proj) is Conv1D
         if cache is not None or not plain:
             values = self._values(x, entities) + self._nothing()
@@ -89,7 +89,7 @@ class FastEntityAttention(EntityAttention):
         return F.linear(means, (self.v_attn.weight @ self.c_proj.weight).T, self.c_proj(bias))
 
     def _attend_in_strips(self, x: Tensor, entities: Entities, dropout: float) -> Tensor:
-        """Causal attention [B, T, W] with dropout of weights."""
+        """Compute causal attention [B, T, W] with dropout of weights."""
         value = self.split(self._values(x, entities))
         if entities.rows is None:
             output = attend_in_strips(None, None, value + self._nothing(), dropout)
@@ -101,8 +101,8 @@ class FastEntityAttention(EntityAttention):
     def _call_kernel(
         self, x: Tensor, entities: Entities, mask: Tensor | None, cache: Cache | None, **kwargs: Any
     ) -> tuple[Tensor, Any]:
-        """softmax(Q K' * scaling + M) V W_o, [B, T, W], by the kernel that the config names."""
-        # V before Q and K: backward adds their gradients in this order, another moves the last bit
+        """Compute softmax(Q K' * scaling + M) V W_o, [B, T, W], by the kernel of the config."""
+        # V before Q and K: another order of summing gradients in backward changes the last bit
         value = self.split(self._values(x, entities))
         if entities.rows is None and cache is None:
             # whatever the query, the weights of the visible tokens are equal
@@ -113,7 +113,7 @@ class FastEntityAttention(EntityAttention):
         if cache is not None:
             past = 0 if _is_empty(cache, self.slot) else cache.get_seq_length(self.slot)
             key, value = self._extend(cache, key, value)
-        if isinstance(mask, Tensor):  # PEFT's prefixes have states in the model's attention alone
+        if isinstance(mask, Tensor):  # only the model's attention has PEFT's prefixes
             mask = mask[..., -key.shape[2] :]
         kernel = self.config._attn_implementation
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(kernel, eager_attention_forward)
@@ -127,7 +127,7 @@ class FastEntityAttention(EntityAttention):
     def _add_distances(
         self, query: Tensor, key: Tensor, mask: Tensor | None, entities: Entities, past: int
     ) -> Tensor:
-        """The mask [.., T, keys] that a kernel adds to the scores, with ALiBi's distances."""
+        """Return the mask [.., T, keys] that is added to the scores, with ALiBi's distances."""
         kernel = self.config._attn_implementation
         if kernel not in ("eager", "sdpa"):
             raise ValueError(f"alibi: attention {kernel!r} takes no bias, expected sdpa or eager")
@@ -136,7 +136,7 @@ class FastEntityAttention(EntityAttention):
             return bias
         if mask is None:
             mask = causal_mask(query, entities.starts, past)
-            room = key.shape[2] - mask.shape[-1]  # of a static cache, for tokens that are to come
+            room = key.shape[2] - mask.shape[-1]  # in a static cache, for tokens to come
             mask = F.pad(mask, (0, room), value=-torch.inf)
         if mask.dtype is torch.bool:
             hidden = torch.finfo(bias.dtype).min
@@ -144,26 +144,26 @@ class FastEntityAttention(EntityAttention):
         return bias + mask
 
     def _keys(self, x: Tensor, entities: Entities) -> Tensor:
-        """K [B, H, T, D]."""
+        """Compute K [B, H, T, D]."""
         return self.split(_project(self.k_attn, entities, x))
 
     def _values(self, x: Tensor, entities: Entities) -> Tensor:
-        """V [B, T, W] from the hidden states, the entities or both."""
+        """Compute V [B, T, W] from the hidden states, the entities or both."""
         sources = [] if self.v_attn is None else [self.v_attn(x)]
         if self.e_attn is not None:
             sources.append(_project(self.e_attn, entities, x))
         return sources[0] if len(sources) == 1 else sources[0] + sources[1]
 
     def _constant_value(self) -> Tensor:
-        """What does not depend on the hidden states in the value of a token without entity, [W]."""
+        """Compute what no hidden state affects in the value of a token without entity, [W]."""
         bias = self._nothing() if self.v_attn is None else self.v_attn.bias + self._nothing()
         return (
             bias if self.e_attn is None else bias + self.e_attn(torch.ones_like(self.e_attn.bias))
         )
 
     def _nothing(self) -> Tensor:
-        """0, through which the parameters that equal keys make useless get a gradient of 0, and not
-        none.
+        """Return 0, through which the parameters that equal keys make useless get a gradient of 0
+        instead of none.
 
         Optimizers and DistributedDataParallel then do what they do in the plain form.
         """
@@ -175,8 +175,8 @@ class FastEntityAttention(EntityAttention):
         return 0 * torch.stack([parameter.flatten()[0] for parameter in unused]).sum()
 
     def _extend(self, cache: Cache, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values [B, H, P + T, D] of the tokens before too; the cache has all of them. It
-        has one layer a block, and gets more for the second attention of each block.
+        """Cache keys and values and return those of all tokens so far, [B, H, P + T, D]. The cache
+        has one layer per block, and gets more for the second attention of each block.
         """
         first: Any = cache.layers[0] if cache.layers else None
         static = isinstance(first, StaticLayer)
@@ -186,7 +186,7 @@ class FastEntityAttention(EntityAttention):
 
 
 def _project(projection: Conv1D, entities: Entities, x: Tensor) -> Tensor:
-    """E W [B, T, W] for the tokens of ``x``: each vector is projected once, whoever shares it."""
+    """Compute E W [B, T, W] for the tokens of ``x``; a shared vector is projected only once."""
     if entities.rows is None:
         constant = projection(projection.weight.new_ones(1, 1, x.shape[2]))
         return constant.expand(x.shape).contiguous()
@@ -195,8 +195,8 @@ def _project(projection: Conv1D, entities: Entities, x: Tensor) -> Tensor:
 
 
 def _is_empty(cache: Cache, slot: int) -> bool:
-    """Has the cache nothing in this slot yet? (A static cache counts on the device: there the
-    kernel is taken.)
+    """Is this slot of the cache empty? (A static cache counts on the device and is never taken as
+    empty, so that the kernel runs.)
     """
     if len(cache.layers) <= slot:
         return not isinstance(cache.layers[0] if cache.layers else None, StaticLayer)
@@ -207,11 +207,11 @@ def _is_empty(cache: Cache, slot: int) -> bool:
 def attend_in_strips(
     query: Tensor | None, key: Tensor | None, value: Tensor, dropout: float
 ) -> Tensor:
-    """Causal attention with dropout of weights, [B, T, H, D], that leaves out most of the scores
-    behind the causal mask.
+    """Compute causal attention with dropout of weights, [B, T, H, D], without most of the scores
+    that the causal mask hides.
 
-    Strips of 64 queries meet the keys up to their end: (T + 64) / 2T of all scores. ``query`` [B,
-    H, T, D] is scaled already; without it and ``key`` every token weighs the same.
+    Strips of 64 queries meet the keys up to their end: (T + 64) / 2T of all scores. ``query``
+    [B, H, T, D] is already scaled; without it and ``key`` every token weighs the same.
     """
     batch, heads, length, size = value.shape
     flat = value.flatten(0, 1)
@@ -234,7 +234,7 @@ def attend_in_strips(
 
 
 class _DroppedProduct(torch.autograd.Function):
-    """``dropout(weights) @ value``, of which the backward pass keeps the mask and not a second
+    """``dropout(weights) @ value``; for its backward pass it keeps the mask instead of a second
     matrix of weights.
     """
 
@@ -259,9 +259,9 @@ class _DroppedProduct(torch.autograd.Function):
 
 
 def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
-    """Bools that are False with probability ``threshold`` / 65536.
+    """Draw bools that are False with probability ``threshold`` / 65536.
 
-    Sixteen random bits decide one; ``bernoulli_`` takes twice as long.
+    Sixteen random bits decide each; ``bernoulli_`` takes twice as long.
     """
     count = math.prod(shape)
     words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
@@ -269,11 +269,11 @@ def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tenso
 
 
 def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
-    """Mean [B, T, W] over the tokens of ``states`` [B, T, W] up to each one, from the start [B, T]
-    of its document on.
+    """Return the mean [B, T, W] over the tokens of ``states`` [B, T, W] up to each one, from the
+    start [B, T] of its document on.
 
-    Not causal: the mean over all tokens. Sums are at least float32 (float64 where documents are
-    packed).
+    If not causal, it is the mean over all tokens. Sums are at least float32 (float64 where
+    documents are packed).
     """
     if not is_causal:
         return states.mean(1, keepdim=True).expand_as(states)
@@ -290,8 +290,8 @@ def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = 
 
 
 def _sum_so_far(states: Tensor) -> Tensor:
-    """Running sum [B, T, W] over the tokens: a small triangular product inside blocks, then the
-    sums of the blocks before.
+    """Return the running sum [B, T, W] over the tokens: a small triangular product inside blocks,
+    plus the sums of the blocks before.
 
     Twice as fast as ``cumsum`` forward and backward on a CPU, and its rounding error does not grow
     with T.

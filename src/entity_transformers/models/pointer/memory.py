@@ -1,11 +1,11 @@
-"""What the pointer remembers of a text: a row per entity, with a state and the surface forms of its
+"""The pointer's memory of a text: a row per entity, with a state and the surface forms of its
 latest mentions.
 
-Labels lag. A mention is a run of tokens with one label; it enters the memory when ``lag`` tokens
-after its end have been read, at the end of the window that has read them. So no prediction depends
-on the label of its own token, of an unfinished mention or of one that has hardly ended.
-Dimensions: B rows of text side by side, R = entities + 1 rows of the memory, T tokens of a window,
-W width, n forms of an entity, L tokens of a form, P = lag + L latest tokens.
+Labels lag. A mention is a run of tokens with the same label; it enters the memory once ``lag``
+tokens after its end have been read, at the end of the window that reads the last of these. So no
+prediction depends on the label of its own token, of an unfinished mention or of one that has only
+just ended. Dimensions: B rows of text side by side, R = entities + 1 rows of the memory, T tokens
+of a window, W width, n forms of an entity, L tokens of a form, P = lag + L latest tokens.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from torch.nn import functional
 from entity_transformers.models.base import State
 
 EMPTY = -1
-"""In the place of a token: none."""
+"""Stands for a missing token."""
 
 
 @dataclass(frozen=True)
 class PointerMemory(State):
-    """The memory; all tensors but keys and states lie on the CPU, where they are looked at one by
-    one.
+    """The memory; all tensors but keys and states are on the CPU, where single elements are read.
 
-    lag     tokens after a mention's end that are read before its label is used
+    lag     tokens to be read after a mention's end before its label is used
     keys    float32 [B, R, W]     the state before each entity's latest mention, from which the
-                                  model was to predict the mention's first token
+                                  model predicts the mention's first token
     forms   int64 [B, R, n, L]    different forms, the latest first; -1 after the last token
     seen    int64 [B, R]          tokens of the document up to the end of the latest mention
     count   int64 [B, R]          mentions so far; 0: the row is empty
@@ -55,9 +54,9 @@ class PointerMemory(State):
     def start(
         cls, rows: int, entities: int, forms: int, longest: int, lag: int, like: Tensor
     ) -> PointerMemory:
-        """An empty one of ``rows`` documents with room for ``entities`` each, and for ``forms`` of
-        ``longest`` tokens; states are as wide as ``like`` [.., W], on its device and in its dtype,
-        float32 at least.
+        """Return an empty memory of ``rows`` documents with room for ``entities`` each, and for
+        ``forms`` of ``longest`` tokens; its states are as wide as ``like`` [.., W], on its device
+        and in its dtype, float32 at least.
         """
         dtype = torch.promote_types(like.dtype, torch.float32)
 
@@ -77,7 +76,7 @@ class PointerMemory(State):
         )
 
     def grow(self, entities: int) -> Self:
-        """Room for ``entities`` entities per document; never less than there is."""
+        """Return a memory with room for ``entities`` entities per document; it never shrinks."""
         more = max(0, entities + 1 - self.keys.shape[1])
         return replace(
             self,
@@ -88,8 +87,8 @@ class PointerMemory(State):
         )
 
     def reset(self, rows: Tensor) -> Self:
-        """Nothing known of the documents ``rows`` (bool [B]), or of single entities (bool [B, R])
-        of which the reading goes on.
+        """Forget the documents ``rows`` (bool [B]), or only single entities (bool [B, R]) of
+        documents that are read on.
         """
         rows = rows.cpu()
         if rows.ndim == 2:
@@ -103,9 +102,9 @@ class PointerMemory(State):
         )
 
     def write(self, tokens: Tensor, labels: Tensor, hidden: Tensor, starts: Tensor) -> Self:
-        """The memory after a window: ``tokens``, ``labels`` int64 [B, T], ``hidden`` [B, T, W] and
-        ``starts`` bool [B, T] (does a document begin?) of the tokens that no earlier window had.
-        Where documents begin in a row all before the last one is forgotten.
+        """Return the memory after a window, given the tokens that no earlier window had:
+        ``tokens``, ``labels`` int64 [B, T], ``hidden`` [B, T, W] and ``starts`` bool [B, T] (does a
+        document begin?). Where documents begin in a row, all before the last one is forgotten.
         """
         latest, length = self.tokens.shape[1], tokens.shape[1]
         begun = starts.cpu()
@@ -120,7 +119,7 @@ class PointerMemory(State):
         forms, seen = self.forms.clone(), self.seen.clone()
         most, longest = forms.shape[-2:]
         none = [EMPTY] * longest
-        arrays = count.numpy(), seen.numpy(), forms.numpy()  # views, faster one by one
+        arrays = count.numpy(), seen.numpy(), forms.numpy()  # views, faster for single numbers
         held: dict[tuple[int, int], list[list[int]]] = {}
         befores: dict[tuple[int, int], int] = {}
         for row, (text, own) in enumerate(zip(whole.tolist(), given.numpy(), strict=True)):
@@ -156,9 +155,9 @@ class PointerMemory(State):
         )
 
     def _find_known(self, labels: np.ndarray, tokens: list[int]) -> list[tuple[int, int, int]]:
-        """Entity, start and end of a row's mentions that become known with its new tokens, of
-        labels and tokens int [P + T]. Longer ones than a form may be are left out, and so is one
-        before which nothing was read.
+        """Return entity, start and end of the mentions that a row's new tokens make known, given
+        its labels and tokens int [P + T]. Mentions longer than a form may be are left out, and so
+        is one before which no token was read.
         """
         latest, longest = self.tokens.shape[1], self.forms.shape[-1]
         edges = np.flatnonzero(np.diff(labels)) + 1

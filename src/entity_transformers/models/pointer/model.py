@@ -1,8 +1,8 @@
-"""GPT-2 with an entity pointer at its output, as a model of transformers and as the steps see it.
+"""GPT-2 with an entity pointer at its output, as a model of transformers and as a `LanguageModel`.
 
-What `GPT2Pointer.encode` gives is the final hidden states and behind them what may be copied after
-each (`pointer.pack`), of which `logits` and `nats` are made. Labels are given on mentions (gold, a
-resolver's); the memory lags them itself (`memory`).
+`GPT2Pointer.encode` returns the final hidden states with the possible copies after each packed
+behind them (`pointer.pack`); `logits` and `nats` read both. Labels are given on the mentions
+themselves (gold, a resolver's); the memory delays them (`memory`).
 Dimensions: B rows of text, T tokens of a window, W width, V vocabulary, F forms.
 Annotations are not postponed here, because `strict` checks a config's values against them.
 """
@@ -39,7 +39,7 @@ from entity_transformers.models.pointer.pointer import (
 
 @strict
 class GPT2PointerConfig(GPT2Config):
-    """GPT-2's config and the pointer's values, as `kinds.params.PointerParams` has them."""
+    """GPT-2's config with the values of the pointer, as in `kinds.params.PointerParams`."""
 
     model_type = "gpt2-pointer"
 
@@ -51,7 +51,7 @@ class GPT2PointerConfig(GPT2Config):
 
 
 class GPT2PointerForCausalLM(GPT2LMHeadModel):
-    """GPT-2 and the weights of its pointer, which `GPT2Pointer` alone reads."""
+    """GPT-2 with the weights of its pointer, which only `GPT2Pointer` reads."""
 
     config_class = GPT2PointerConfig
 
@@ -98,12 +98,11 @@ class GPT2Pointer(GPT2):
     def point(
         self, batch: Batch, state: PointerMemory
     ) -> tuple[Tensor, Copies | None, PointerMemory]:
-        """Final hidden states [B, T, W], what may be copied after each (None: nothing), and the
-        memory that the window leaves.
+        """Return the final hidden states [B, T, W], the possible copies after each (None: no
+        copies), and the memory after the window.
 
-        A batch without labels and without documents that begin in it is read without the memory,
-        which stays as it is; in training, where documents may begin, no labels are those of a
-        window without mentions.
+        A batch with neither labels nor ``fresh`` is read without the memory, which stays as it is.
+        In training, where documents may begin in the window, missing labels mean no mentions.
         """
         hidden = self.read(batch).last_hidden_state
         if batch.entity_ids is None and batch.fresh is None:
@@ -117,8 +116,8 @@ class GPT2Pointer(GPT2):
     def _point(
         self, batch: Batch, hidden: Tensor, starts: Tensor, state: PointerMemory
     ) -> Copies | None:
-        """What may be copied after each token; nothing in documents that begin in the window, and
-        nothing after tokens that an earlier window had.
+        """Return the possible copies after each token; none in documents that begin in the window,
+        and none after tokens that an earlier window had.
         """
         begun = starts.cummax(1).values
         if not state.count[~begun[:, 0].cpu()].any():
@@ -141,7 +140,7 @@ class GPT2Pointer(GPT2):
     ) -> tuple[Tensor, Any]:
         hidden, copies, state = self.point(batch, state)
         rows, wanted = hidden.flatten(0, 1), targets.flatten()
-        if copies is None:  # the mixture is the model's share
+        if copies is None:  # the model's share is all of the mixture
             alone = torch.zeros(len(rows), dtype=upcast(rows[:0]).dtype, device=rows.device)
             return sum_losses(rows, self.output_weight, wanted, alone, alone - 1e30), state
         copied = find_copied(copies, targets).flatten()
@@ -156,15 +155,15 @@ class GPT2Pointer(GPT2):
         return torch.where(targets == IGNORED, 0.0, -mixed).float()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """log p of every token [..., V] after what `encode` gave, [..., W + 1 + 2 F]; without
-        copies the model's own scores.
+        """Return log p of every token [..., V] from the output of `encode`, [..., W + 1 + 2 F];
+        without copies, return the model's own scores.
         """
         states, copies = unpack(hidden, self.width)
         plain = super().logits(states)
         return plain if copies is None else mix_all(upcast(plain).log_softmax(-1), copies)
 
     def encoder(self, layers: bool = False) -> LanguageModel:
-        """GPT-2, whose states the pointer reads."""
+        """Return the GPT-2 whose states the pointer reads."""
         return GPT2(self.module)
 
     @classmethod
@@ -181,8 +180,8 @@ class GPT2Pointer(GPT2):
 
 @torch.no_grad()
 def take_rate(pointer: EntityPointer, saved: Mapping[str, Any]) -> None:
-    """Weights from a model with the config ``saved`` say here what they said there, where
-    `EntityPointer.rate` may have been another. A model without a pointer had none to give.
+    """Rescale weights from a model with the config ``saved``, whose `EntityPointer.rate` may
+    differ, so that they mean the same here. A model without a pointer has none to rescale.
     """
     if (other := saved.get("pointer_rate", pointer.rate)) != pointer.rate:
         for weights in pointer.parameters():
@@ -190,8 +189,8 @@ def take_rate(pointer: EntityPointer, saved: Mapping[str, Any]) -> None:
 
 
 def find_starts(batch: Batch, end: int) -> Tensor:
-    """bool [B, T]: where a document begins in the window. In training each begins with ``end``, and
-    its rows of the memory are fresh; a text that is evaluated begins with its reading.
+    """Return where documents begin in the window, bool [B, T]. In training each begins with
+    ``end``, and its rows of the memory are fresh; an evaluated text begins with its reading.
     """
     starts = torch.zeros_like(batch.tokens, dtype=torch.bool)
     if batch.positions is not None:

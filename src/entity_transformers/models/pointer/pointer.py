@@ -1,22 +1,22 @@
-"""The entity pointer: what comes next is what the model says, or the next token of a known entity's
-name.
+"""The entity pointer: the next token is either the model's own prediction or the next token of a
+known entity's name.
 
-With h_t the model's state after token t, and form j of entity e (`memory`), of which the latest m
-tokens read are the first m (m = 0: none; at most 3), the scores of the form and of the model are
+Let h_t be the model's state after token t, and let the latest m tokens be the first m of form j of
+entity e (`memory`; m = 0: no match; at most 3). The scores of the form and of the model are
 
     s_ej = Q h_t · K k_e / sqrt(D) + b[tokens since e was mentioned] + c[its mentions] + r[j] + d[m]
     s_0  = u · h_t + v
 
-(states without mean and of variance 1, numbers by their binary logarithm), and with x_ej the form's
-token at m, one softmax over the model and all forms gives
+(states have mean 0 and variance 1, counts are bucketed by their binary logarithm). With x_ej the
+form's token after the first m, one softmax over the model and all forms gives
 
     p(w) = (1 - g) p_LM(w) + g sum over e of a_e p_copy(w | e)
     1 - g = exp(s_0) / Z,  g a_e = sum over j of exp(s_ej) / Z,
     p_copy(w | e) = sum over j of [x_ej = w] exp(s_ej) / sum over j of exp(s_ej)
 
 with Z the sum of all exponentials, as in a pointer sentinel mixture (Merity et al., 2017,
-https://arxiv.org/abs/1609.07843, equations 3 to 6). It sums to 1, and with an empty memory it is
-p_LM. How long ago counts from where the window begins, since the memory stays as it was then.
+https://arxiv.org/abs/1609.07843, equations 3 to 6). p sums to 1, and with an empty memory it is
+p_LM. Tokens since a mention are counted to the window's start, where the memory was last updated.
 Dimensions: B rows of text, T tokens, F forms of a row, D the pointer's width, W the model's.
 """
 
@@ -32,19 +32,19 @@ from entity_transformers.models.pointer.memory import EMPTY, PointerMemory
 
 AGES, COUNTS, MATCHES = 14, 8, 3
 NOTHING = -1e30
-"""A logarithm of 0 whose gradient is 0, also where there is nothing else."""
+"""Stands for log 0, with a gradient of 0 even where all terms are this one."""
 MARGIN = 4.0
-"""v at first lies so much above the score of an entity in the same state."""
+"""How far v initially lies above the score of an entity in the same state."""
 BASE = 2**20
-"""More than any vocabulary has: three tokens are one int64."""
+"""Larger than any vocabulary, so that three tokens fit into one int64."""
 
 
 class Copies(NamedTuple):
-    """What the pointer makes of each token of a window.
+    """The pointer's output for each token of a window.
 
     share   float32 [B, T]     log (1 - g), the model's share
-    tokens  int64 [B, T, F]    the token that each form would go on with; -1: no form. Also as
-                               floating point (`unpack`)
+    tokens  int64 [B, T, F]    the token with which each form would go on; -1: no form. In
+                               floating point after `unpack`
     shares  float32 [B, T, F]  log of each form's share
     """
 
@@ -54,11 +54,11 @@ class Copies(NamedTuple):
 
 
 class EntityPointer(nn.Module):
-    """Q, K, u, v, b, c, r, d: all that is learnt, by its names query, key, model, seen, count, rank
-    and match.
+    """The parameters Q, K, u, v, b, c, r and d, under the names query, key, model (u and v), seen,
+    count, rank and match.
 
-    ``rate``: all are so many times what the optimizer sees, and so learn as much faster than the
-    model's weights, whose rate is theirs.
+    ``rate``: a factor on all of them in use, so that they learn that much faster than the model's
+    weights at the same learning rate.
     """
 
     def __init__(self, width: int, size: int, forms: int, rate: float) -> None:
@@ -74,8 +74,8 @@ class EntityPointer(nn.Module):
         self.begin()
 
     def begin(self) -> None:
-        """Weights before training: like states have the larger scores, and a form that is being
-        read the larger for it.
+        """Initialise the weights: similar states get higher scores, and so do forms whose beginning
+        has just been read.
         """
         with torch.no_grad():
             init.orthogonal_(self.query.weight, gain=1 / self.rate)
@@ -89,8 +89,8 @@ class EntityPointer(nn.Module):
             init.copy_(self.match, torch.arange(1.0, MATCHES + 1) / self.rate)
 
     def forward(self, hidden: Tensor, tokens: Tensor, memory: PointerMemory) -> Copies:
-        """For hidden states [B, T, W] of the T tokens that follow those that the memory has read;
-        ``tokens`` int64 [B, MATCHES + T] are these and the ones before them, -1 for none.
+        """Return the copies for hidden states [B, T, W] of the T tokens that follow those in the
+        memory; ``tokens`` int64 [B, MATCHES + T] are these and the ones before them, -1 for none.
         """
         held = hold(memory)
         states, keys = (functional.layer_norm(upcast(x), x.shape[-1:]) for x in (hidden, held.keys))
@@ -107,7 +107,7 @@ class EntityPointer(nn.Module):
             if not (held.forms[..., m] != EMPTY).any():
                 break
             same = match_forms(tokens, held.forms, m)
-            if same.any():  # the longest counts alone
+            if same.any():  # only the longest match counts
                 before = scores.new_zeros(()) if going is None else going
                 going = torch.where(same, self.rate * self.match[m - 1], before)
                 following = torch.where(same, held.forms[:, None, :, m], following)
@@ -121,12 +121,12 @@ class EntityPointer(nn.Module):
 
 
 class Held(NamedTuple):
-    """The forms that a memory holds, of each row of text side by side.
+    """The forms in a memory, side by side for each row of text.
 
-    keys  float32 [B, F, W]  the state that stands for the form's entity
+    keys  float32 [B, F, W]  the state that represents the form's entity
     forms int64 [B, F, L]    its tokens; -1 after the last, and where there is no form
-    age, mentions, rank  int64 [B, F]: tokens since its entity was mentioned, its mentions, and how
-                             many of its entity's forms are later ones
+    age, mentions, rank  int64 [B, F]: tokens since its entity was mentioned, the entity's mentions,
+                             and how many of its forms are later ones
     """
 
     keys: Tensor
@@ -137,7 +137,7 @@ class Held(NamedTuple):
 
 
 def hold(memory: PointerMemory) -> Held:
-    """The forms of a memory, on the device of its keys; as many columns as its fullest row has."""
+    """Collect a memory's forms on the device of its keys, in as many columns as the fullest row."""
     there = (memory.forms[..., 0] != EMPTY) & (memory.count > 0)[..., None]
     row, entity, rank = there.nonzero(as_tuple=True)
     counts = there.flatten(1).sum(1)
@@ -161,7 +161,7 @@ def hold(memory: PointerMemory) -> Held:
 
 
 def match_forms(tokens: Tensor, forms: Tensor, m: int) -> Tensor:
-    """bool [B, T, F]: are the latest ``m`` tokens the first of the form, which has more?
+    """Return whether the latest ``m`` tokens are the first of a longer form, bool [B, T, F].
 
     ``tokens`` int64 [B, MATCHES + T], ``forms`` int64 [B, F, L].
     """
@@ -177,18 +177,18 @@ def match_forms(tokens: Tensor, forms: Tensor, m: int) -> Tensor:
 
 
 def upcast(values: Tensor) -> Tensor:
-    """In at least float32."""
+    """Return the values in at least float32."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def bucket(values: Tensor, buckets: int) -> Tensor:
-    """The integer part of log2(1 + value), int64; the last bucket for all above."""
+    """Return the integer part of log2(1 + value), int64; all larger ones share the last bucket."""
     exponent = torch.frexp((1 + values.clamp_min(0)).double()).exponent  # exact
     return (exponent.long() - 1).clamp_max(buckets - 1)
 
 
 def hide(copies: Copies, hidden: Tensor) -> Copies:
-    """No copies where ``hidden``, bool [B, T]: there all of the share is the model's."""
+    """Remove the copies where ``hidden``, bool [B, T]: all of the share is the model's there."""
     if not hidden.any():
         return copies
     return Copies(
@@ -199,7 +199,7 @@ def hide(copies: Copies, hidden: Tensor) -> Copies:
 
 
 def pack(hidden: Tensor, copies: Copies | None) -> Tensor:
-    """Hidden states with what is copied behind them, float32 [B, T, W + 1 + 2 F]; without copies
+    """Append the copies to the hidden states, float32 [B, T, W + 1 + 2 F]; without copies, return
     the hidden states alone. Token ids are exact in float32 below 2 ** 24.
     """
     if copies is None:
@@ -209,7 +209,7 @@ def pack(hidden: Tensor, copies: Copies | None) -> Tensor:
 
 
 def unpack(packed: Tensor, width: int) -> tuple[Tensor, Copies | None]:
-    """What `pack` was given, for hidden states of ``width``; any shape [..., W + 1 + 2 F]."""
+    """Undo `pack` for hidden states of ``width``; any shape [..., W + 1 + 2 F]."""
     hidden, rest = packed[..., :width], packed[..., width:]
     if not rest.shape[-1]:
         return hidden, None
@@ -218,10 +218,10 @@ def unpack(packed: Tensor, width: int) -> tuple[Tensor, Copies | None]:
 
 
 def find_copied(copies: Copies, targets: Tensor) -> Tensor:
-    """log of g times p_copy of the targets [...], all entities together."""
+    """Return the log of g times p_copy of the targets [...], summed over all entities."""
     same = copies.tokens.flatten(0, -2) == targets.flatten()[:, None]
     place, form = same.nonzero(as_tuple=True)
-    found = copies.shares.flatten(0, -2)[place, form]  # few of all: most go on otherwise
+    found = copies.shares.flatten(0, -2)[place, form]  # few: most forms go on differently
     most = torch.full_like(copies.share, NOTHING).flatten()
     most = most.scatter_reduce(0, place, found.detach(), "amax")
     summed = torch.zeros_like(most).index_add(0, place, (found - most[place]).exp())
@@ -231,11 +231,11 @@ def find_copied(copies: Copies, targets: Tensor) -> Tensor:
 
 
 def mix_all(plain: Tensor, copies: Copies) -> Tensor:
-    """log p of every token [..., V], of which ``plain`` is log p_LM."""
+    """Return log p of every token [..., V], given log p_LM as ``plain``."""
     copied = torch.zeros_like(plain)
     there = copies.shares.masked_fill(copies.tokens == EMPTY, NOTHING)
     copied = copied.scatter_add(-1, copies.tokens.clamp_min(0).long(), there.exp())
     said, any_copied = copies.share[..., None] + plain, copied > 0
-    # the logarithm of 1 where there is none, so that no gradient is that of 0
+    # log 1 where nothing is copied, so that no gradient is that of log 0
     mixed = torch.logaddexp(said, torch.where(any_copied, copied, 1.0).log())
     return torch.where(any_copied, mixed, said)

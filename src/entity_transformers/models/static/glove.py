@@ -23,10 +23,10 @@ from entity_transformers.models.static.vectors import load as load
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of the counts in groups, none of which has two cells of one row or of one column.
+    """The non-zero cells of the counts, in groups in which no two cells share a row or a column.
 
-    Such cells share no number that is fitted: to update those of a group at once is to update
-    them one after another.
+    So the cells of a group share no parameter, and updating them at once equals updating them one
+    after another.
 
     rows, columns  int32 [N]
     counts         float64 [N]
@@ -41,8 +41,8 @@ class Cells:
 
 @dataclass
 class Factors:
-    """What is fitted, changed in place: a row per word, float32 [V, W + 1], the bias last; and
-    AdaGrad's sums of squared steps, which begin at 1.
+    """The parameters, changed in place: a row per word, float32 [V, W + 1], the bias last; and
+    AdaGrad's sums of squared steps, which start at 1.
     """
 
     words: np.ndarray
@@ -52,7 +52,7 @@ class Factors:
 
     @classmethod
     def draw(cls, size: int, width: int, generator: np.random.Generator) -> Factors:
-        """Uniform random numbers between ±1/2 / (W + 1)."""
+        """Draw initial parameters uniformly between ±1/2 / (W + 1)."""
         shape = size, width + 1
         drawn = (generator.random((2, *shape)) - 0.5) / (width + 1)
         words, contexts = drawn.astype(np.float32)
@@ -60,8 +60,8 @@ class Factors:
 
 
 def count_pairs(texts: Sequence[np.ndarray], size: int, context: int) -> sparse.csr_array:
-    """How often words occur near each other: float64 [V, V], symmetric, a pair at distance d <=
-    ``context`` in a text counted 1/d. ``texts``: the words' numbers, of each int [length].
+    """Count how often words occur near each other, float64 [V, V], symmetric: a pair at distance d
+    <= ``context`` in a text counts 1/d. ``texts``: the word ids of each text, int [length].
     """
     words = np.concatenate([np.zeros(0, np.int32), *texts]).astype(np.int32)
     text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
@@ -75,8 +75,8 @@ def count_pairs(texts: Sequence[np.ndarray], size: int, context: int) -> sparse.
 
 
 def group_cells(counts: sparse.csr_array, generator: np.random.Generator) -> Cells:
-    """The cells by diagonals of the matrix, whose columns are shuffled first: a group is (row,
-    column of rank row + s) for one s, so that no row and no column comes twice.
+    """Group the cells by the diagonals of the matrix after shuffling its columns: a group holds the
+    cells (row, column of rank row + s) for one s, so that no row or column occurs twice.
     """
     size = counts.shape[0]
     cells = counts.tocoo()
@@ -89,14 +89,14 @@ def group_cells(counts: sparse.csr_array, generator: np.random.Generator) -> Cel
 
 
 def weigh(counts: np.ndarray, x_max: float, exponent: float) -> np.ndarray:
-    """f (equation 9), between 0 and 1."""
+    """Return f (equation 9), between 0 and 1."""
     return np.minimum(1.0, (counts / x_max) ** exponent)
 
 
 def run_epoch(
     factors: Factors, cells: Cells, logs: np.ndarray, weights: np.ndarray, rate: float
 ) -> float:
-    """One pass of AdaGrad over all cells; the objective J, each cell's part as it was met.
+    """Make a pass of AdaGrad over all cells; return J, each cell's term before its update.
 
     ``logs`` and ``weights``: log X and f(X), float32 [N].
     """
@@ -109,7 +109,7 @@ def run_epoch(
         pull = weights[start:end] * off
         total += 0.5 * float(np.dot(pull, off))
         pull *= np.float32(rate)
-        # the bias multiplies 1
+        # the factor of a bias is 1
         steps = pull[:, None] * context, pull[:, None] * word
         for step, values, squares, rows, old in (
             (steps[0], factors.words, factors.word_squares, i, word),
@@ -125,9 +125,9 @@ def run_epoch(
 def train(
     texts: Sequence[Sequence[str]], params: GloVeParams, seed: int, note: Note
 ) -> tuple[WordVectors, int]:
-    """The sums of word and context vectors, the same bytes for the same seed, and how many numbers
-    were fitted. Words that are too rare are taken out before neighbours are counted. No word that
-    is frequent enough: ValueError.
+    """Return the sums of word and context vectors, the same bytes for the same seed, and the number
+    of parameters. Rare words are removed before neighbours are counted. Raises ValueError if no
+    word is frequent enough.
     """
     kept = count_words(texts, params.min_count, "min_count")
     places = {word: place for place, word in enumerate(kept)}

@@ -19,10 +19,10 @@ logging.getLogger("gensim").setLevel(logging.WARNING)  # it reports every job th
 def train(
     texts: Sequence[Sequence[str]], params: Word2VecParams, seed: int, note: Note
 ) -> tuple[WordVectors, int]:
-    """Vectors of the words of the texts, with FastTextParams of their n-grams too, the same bytes
-    for the same seed, and how many numbers were fitted. No word is frequent enough: ValueError.
+    """Return the vectors of the texts' words (with FastTextParams, also of n-grams), the same bytes
+    for the same seed, and the number of parameters; ValueError if no word is frequent enough.
 
-    gensim leaves out, without a word, what a text has beyond 10,000 words: longer ones are split.
+    gensim silently drops what a text has beyond 10,000 words, so longer texts are split.
     """
     from gensim.models.word2vec import MAX_WORDS_IN_BATCH
 
@@ -53,8 +53,8 @@ def train(
 
 
 def make_model(params: Word2VecParams, seed: int) -> Any:
-    """gensim's untrained model. One worker, or threads race for the weights and no two trainings
-    are alike.
+    """Return gensim's untrained model. It has one worker, since several threads race for the
+    weights and no two trainings are alike.
     """
     from gensim.models import FastText, Word2Vec
 

@@ -1,6 +1,6 @@
-"""Static word vectors: one per word, whatever stands around it, as every kind of them is kept.
+"""Static word vectors: one per word in any context, in the form in which all kinds keep them.
 
-Dimensions: V words of the vocabulary, W width, n words that are asked for.
+Dimensions: V words of the vocabulary, W width, n words that are looked up.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from entity_transformers.artifacts import read_arrays, read_json, write_arrays, 
 from entity_transformers.kinds import KINDS
 
 Note = Callable[[int, float | None], None]
-"""Told after each epoch: its number from 1, and the objective where the trainer knows it."""
+"""Called after each epoch with its number from 1, and the objective where the trainer knows it."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class WordVectors:
     """Vectors of V words.
 
     words    the vocabulary, most frequent first
-    counts   int64 [V]: times that each occurs in the training text
+    counts   int64 [V]: occurrences of each word in the training text
     vectors  float32 [V, W]
     """
 
@@ -33,7 +33,7 @@ class WordVectors:
 
     @property
     def width(self) -> int:
-        """Numbers of a vector."""
+        """The number of components of a vector."""
         return int(self.vectors.shape[1])
 
     @cached_property
@@ -42,7 +42,7 @@ class WordVectors:
         return {word: row for row, word in enumerate(self.words)}
 
     def look_up(self, words: Sequence[str]) -> np.ndarray:
-        """Their vectors, float32 [n, W]; what `compose` gives for a word without one."""
+        """Return the words' vectors, float32 [n, W]; `compose` gives those of unknown words."""
         found = np.empty((len(words), self.width), np.float32)
         for row, word in enumerate(words):
             place = self.places.get(word)
@@ -50,7 +50,7 @@ class WordVectors:
         return found
 
     def compose(self, word: str) -> np.ndarray:
-        """The vector [W] of a word that the vocabulary lacks: zeros."""
+        """Return the vector [W] of a word that the vocabulary lacks: zeros."""
         return np.zeros(self.width, np.float32)
 
     def save(self, folder: Path, kind: str) -> None:
@@ -62,11 +62,11 @@ class WordVectors:
         write_arrays(folder / "model.safetensors", arrays, {"words": list(self.words)})
 
     def render(self) -> str:
-        """word2vec's text format, which gensim's `KeyedVectors.load_word2vec_format` reads: "V W",
-        then a word and its numbers per line.
+        """Return the vectors in word2vec's text format, which gensim's
+        `KeyedVectors.load_word2vec_format` reads: "V W", then a word and its numbers per line.
         """
         head = f"{len(self.words)} {self.width}"
-        # nine digits give every float32 back
+        # nine digits restore every float32 exactly
         rows = (
             " ".join([word, *(f"{value:.9g}" for value in row)])
             for word, row in zip(self.words, self.vectors, strict=True)
@@ -76,10 +76,10 @@ class WordVectors:
 
 @dataclass(frozen=True)
 class SubwordVectors(WordVectors):
-    """fastText's: also vectors of character n-grams, of which an unknown word has the mean.
+    """fastText's vectors: of words and of character n-grams, whose mean represents an unknown word.
 
     ngrams             float32 [B, W], of the B buckets that the n-grams share
-    shortest, longest  characters of an n-gram, the border signs < and > of a word among them
+    shortest, longest  characters of an n-gram, including the border signs < and > of a word
     """
 
     ngrams: np.ndarray
@@ -87,7 +87,7 @@ class SubwordVectors(WordVectors):
     longest: int
 
     def compose(self, word: str) -> np.ndarray:
-        """The mean [W] of the vectors of its n-grams; zeros for a word too short to have one."""
+        """Return the mean vector [W] of its n-grams; zeros for a word too short to have one."""
         from gensim.models.fasttext import ft_ngram_hashes
 
         rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
@@ -97,7 +97,7 @@ class SubwordVectors(WordVectors):
 
 
 def load(folder: Path) -> WordVectors:
-    """Saved vectors. None there: FileNotFoundError; another model: ValueError."""
+    """Load saved vectors; FileNotFoundError if there are none, ValueError for another model."""
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(
             f"{folder}: no saved model there (config.json is missing): train it first, or correct"
@@ -114,8 +114,8 @@ def load(folder: Path) -> WordVectors:
 
 
 def count_words(texts: Iterable[Sequence[str]], min_count: int, key: str) -> dict[str, int]:
-    """How often each word occurs that occurs ``min_count`` times, most frequent first, equals in
-    order of appearance. None at all: ValueError; ``key`` names the value.
+    """Count the words that occur at least ``min_count`` times, most frequent first, ties in order
+    of appearance. Raises ValueError, which names the value by ``key``, if there are none.
     """
     counts = Counter(word for text in texts for word in text)
     kept = {word: count for word, count in counts.most_common() if count >= min_count}
