@@ -84,7 +84,7 @@ class PretrainedE(pretrained.PretrainedLM):
             stored = torch.from_numpy(np.asarray(self.states[batch.tokens.cpu().numpy()]))
             below = stored.to(self.device, self.output_weight.dtype)
             inputs = {"input_ids": None, "inputs_embeds": below}
-        # products are in the base model's bfloat16, the weights that learn in float32
+        # with a bfloat16 base model products are bfloat16, while what learns is float32
         low = self.output_weight.dtype is torch.bfloat16
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
             if batch.entity_ids is None or self.facts["adapter"] != "entities":
