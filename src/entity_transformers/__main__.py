@@ -11,12 +11,12 @@ import threading
 from pathlib import Path
 
 STARTERS = "ENTITY_TRANSFORMERS_STARTERS"
-"""The environment's name for what a command was started by."""
+"""Environment variable with the ids of the processes that started a command, space-separated."""
 
 
 def main() -> None:
-    """Run a command; in a fork of `workflow/forks.py` where this runs below it. It ends with each
-    of the processes `STARTERS`.
+    """Run a command, in a fork of `workflow/forks.py` if its server runs above this process. The
+    command ends as soon as one of the processes in `STARTERS` has ended.
     """
     for starter in os.environ.get(STARTERS, "").split():
         end_with(int(starter))
@@ -24,10 +24,10 @@ def main() -> None:
         with socket.socket(socket.AF_UNIX) as server:
             try:
                 server.connect(address)
-            except OSError:  # it has ended
+            except OSError:  # the server has ended
                 pass
             else:
-                with contextlib.suppress(ConnectionError):  # it ended before it began
+                with contextlib.suppress(ConnectionError):  # it ended before the command began
                     _hand_over(server)
     from entity_transformers import cli
 
@@ -35,11 +35,11 @@ def main() -> None:
 
 
 def end_with(process: int) -> None:
-    """End this process, as SIGTERM does, when another one has ended, however it did (on Linux):
-    what a killed Snakemake started would else go on, and write beside the next run.
+    """End this process with SIGTERM once ``process`` has ended, however it ended (Linux only).
+    Otherwise what a killed Snakemake had started would go on, and write alongside the next run.
     """
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # it is not to be seen from this container
+        with contextlib.suppress(OSError):  # the process is not visible from this container
             handle = os.pidfd_open(process)
             threading.Thread(target=_wait_and_end, args=[handle], daemon=True).start()
 
@@ -50,7 +50,7 @@ def _wait_and_end(handle: int) -> None:
 
 
 def _hand_over(server: socket.socket) -> None:
-    """Have the server run this process's command; ends as that does."""
+    """Have the server run this process's command, and exit with the command's status."""
     os.umask(umask := os.umask(0))
     asked = {
         "arguments": sys.argv,
@@ -68,10 +68,10 @@ def _hand_over(server: socket.socket) -> None:
     child = int(answer)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(child, number))
-    if not (answer := answers.readline()):  # who waits for the command was killed
+    if not (answer := answers.readline()):  # the server process waiting for it was killed
         os.kill(child, signal.SIGKILL)
     status = int(answer or 1)
-    if status < 0:  # by a signal: this process ends by it as well
+    if status < 0:  # a signal ended the command: end this process by it as well
         with contextlib.suppress(OSError):  # SIGKILL has no handler
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

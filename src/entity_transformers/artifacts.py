@@ -1,8 +1,8 @@
 """The only module that knows file formats: atomic writing and checked reading of JSON, JSON lines,
 CSV and arrays.
 
-The digests of a run's files stand in run.json beside them, and every reader here refuses a file
-that no longer fits (`check`). What comes from elsewhere, without such a record, is read as it is.
+The digests of a run's files are recorded in run.json beside them, and every reader here refuses a
+file that no longer matches (`check`). Files without such a record are read unchecked.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 RECORD = "run.json"
-"""The record of a run, in the folder of its files; ``files`` has the sha256 of each."""
+"""The record of a run, in the folder of its files; ``files`` has the sha256 of each file."""
 LARGEST, MOST_GROWTH, MOST_SECONDS = 100_000_000, 64, 0.1
-"""Bytes of a JSON file (a tokenizer's of 256,000 tokens has 34 million), how many times longer a
-tokenizer may make a text, and seconds of the CPU that one of its patterns may take for 1,024
-characters (those of known tokenizers take 0.001).
+"""The most bytes of a JSON file (the tokenizer.json of a tokenizer of 256,000 tokens has 34
+million), the factor by which a tokenizer may lengthen a text, and the CPU seconds that one of its
+patterns may take for 1,024 characters (those of known tokenizers take 0.001).
 """
 MOST_TOKENS = 10_000_000
-"""Of a tokenizer: arrays are as long as its highest number."""
+"""Upper bound on a tokenizer's token ids, since arrays are as long as the highest id."""
 TYPES = {"int64": "I64", "int32": "I32", "float16": "F16", "uint16": "U16", "uint8": "U8"}
-"""safetensors' names of the types that can be written, in the order that it gives them."""
+"""Array types that can be written, with safetensors' names for them, in the order of its files."""
 FORMULA = r"(?='*[=+\-@\t\r\n＝＋－＠])"
-"""How a text begins that a spreadsheet would compute: as OWASP says, it is written in quotes."""
+"""How a text begins that a spreadsheet would compute; as OWASP says, a quote is put before it."""
 guard = partial(re.sub, rf"\A{FORMULA}(?![-+]?[\d.]+(e[-+]?\d+)?\Z)", "'")
 unguard = partial(re.sub, rf"\A'{FORMULA}", "")
 _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
@@ -49,8 +49,8 @@ _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
 @contextmanager
 def recorded() -> Iterator[set[Path]]:
-    """The absolute paths of the files that `atomic` writes inside, and those that `note_written`
-    names, filled as they are written.
+    """Yield a set that collects the absolute paths of the files that `atomic` writes inside the
+    block, and of those that `note_written` reports.
     """
     written = set[Path]()
     token = _written.set(written)
@@ -61,28 +61,28 @@ def recorded() -> Iterator[set[Path]]:
 
 
 def note_written(folder: Path) -> None:
-    """Say that the files of a folder were written, as `atomic` does: by a library, in its way."""
+    """Report the files of a folder as written, where a library and not `atomic` wrote them."""
     if (written := _written.get()) is not None:
         written.update(path.absolute() for path in folder.iterdir() if path.is_file())
 
 
 def list_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The sha256 of these files of a folder, as they are now."""
+    """Return the current sha256 of these files of a folder."""
     return {name: file_digest(folder / name) for name in names}
 
 
 def write_record(
     folder: Path, names: Iterable[str], facts: Mapping[str, Any] | None = None
 ) -> None:
-    """The record of a folder: the ``facts``, and the sha256 of these files as they are now."""
+    """Write the record of a folder: the ``facts``, and the current sha256 of these files."""
     write_json(folder / RECORD, {**(facts or {}), "files": list_digests(folder, names)})
 
 
 def check(path: Path) -> Path:
-    """``path``; ValueError if it is not what the record beside it says, or no regular file (to read
-    a pipe or a device may never end).
+    """Return ``path``; ValueError if the file does not match the record beside it, or is no regular
+    file (reading a pipe or a device may never end).
 
-    A file that no record names is not checked, nor one that this command has just written.
+    A file that no record names is not checked, nor is one that this command has just written.
     """
     written = _written.get() or ()
     if path.absolute() in written or not path.exists():
@@ -100,8 +100,8 @@ def check(path: Path) -> Path:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record of the run whose files are in ``folder``; empty where there is none. ValueError
-    for a damaged one, or that of a run whose place is another.
+    """Return the record of the run whose files are in ``folder``, empty if there is none.
+    ValueError for a damaged record, or for that of a run whose place is another folder.
     """
     path = folder / RECORD
     if not path.is_file():
@@ -120,8 +120,8 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that replaces it when the block ends well and vanishes when
-    it does not.
+    """Yield a temporary path beside ``path`` that replaces it if the block succeeds and is deleted
+    if it fails.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -135,7 +135,7 @@ def atomic(path: Path) -> Iterator[Path]:
             written.add(path.absolute())
     except OSError as error:
         if error.errno and not error.filename:
-            error.filename = str(path)  # a full disk names none
+            error.filename = str(path)  # a full disk's error names no file
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that takes its place when the block ends well."""
+    """Yield a temporary folder beside ``path`` that takes its place if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
@@ -172,7 +172,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
             sort_keys=True,
             ensure_ascii=False,
             allow_nan=False,
-            default=lambda number: number.item(),  # NumPy's
+            default=lambda number: number.item(),  # a NumPy scalar
         )
     except ValueError as error:
         raise ValueError(
@@ -183,7 +183,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object, checked; a file that holds no JSON object raises ValueError with its name."""
+    """Read a JSON object, checked (`check`); ValueError with the file's name if it holds none."""
     return _load_object(check(path))
 
 
@@ -198,7 +198,7 @@ def _load_object(path: Path) -> dict[str, Any]:
 
 
 def read_bounded(path: Path) -> str:
-    """UTF-8 text; ValueError, unread, of no regular file or of more than `LARGEST` bytes."""
+    """Read UTF-8 text; ValueError if this is no regular file or has more than `LARGEST` bytes."""
     if path.exists() and not path.is_file():
         raise ValueError("not a regular file: put the file itself there")
     if path.stat().st_size > LARGEST:
@@ -207,7 +207,7 @@ def read_bounded(path: Path) -> str:
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write one object a line; returns how many."""
+    """Write one object per line, and return their number."""
     count = 0
     with json_lines_writer(path) as write:
         for count, row in enumerate(rows, 1):  # noqa: B007
@@ -217,7 +217,7 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 @contextmanager
 def json_lines_writer(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """What writes one object a line; the file is there when the block ends well."""
+    """Yield a function that writes one object per line; the file appears if the block succeeds."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8") as file:
 
         def write(row: Mapping[str, Any]) -> None:
@@ -227,7 +227,7 @@ def json_lines_writer(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON lines file; a line without one raises ValueError with its number."""
+    """Yield the objects of a JSON lines file; ValueError with the number of a line without one."""
     with check(path).open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -250,7 +250,7 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
 
 
 def read_csv(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of `write_csv`, checked, every cell as text."""
+    """Yield the rows that `write_csv` wrote, checked (`check`), with every cell as text."""
     with check(path).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if None in row or None in row.values():
@@ -261,8 +261,8 @@ def read_csv(path: Path) -> Iterator[dict[str, str]]:
 def write_arrays(
     path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write named arrays as one safetensors file; ``metadata`` is kept as one JSON text, since
-    safetensors shuffles several.
+    """Write named arrays as one safetensors file; ``metadata`` is stored as a single JSON text,
+    since safetensors writes several entries in random order.
     """
     import numpy as np
     from safetensors.numpy import save_file
@@ -273,10 +273,10 @@ def write_arrays(
 
 
 class ArrayWriter:
-    """Named arrays [N, ...] of one of `TYPES` that grow, each in a nameless file of ``folder``
-    until they are whole.
+    """Named arrays [N, ...] of the types in `TYPES` that grow by rows; until they are complete,
+    each is kept in an unnamed file in ``folder``.
 
-    metadata  the file's, as of `write_arrays`
+    metadata  of the file, as in `write_arrays`
     """
 
     def __init__(self, folder: Path, files: ExitStack) -> None:
@@ -287,8 +287,8 @@ class ArrayWriter:
         self.metadata: Mapping[str, Any] = {}
 
     def append(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """More rows of each array; ValueError where their type or shape is not that of the rows
-        before, or the type is none of `TYPES`.
+        """Append rows to each array; ValueError if their type or shape differs from that of the
+        rows before, or the type is not in `TYPES`.
         """
         import numpy as np
 
@@ -305,7 +305,7 @@ class ArrayWriter:
             self._rows[name] += len(array)
 
     def write(self, path: Path) -> None:
-        """The file, with the bytes that `write_arrays` gives it."""
+        """Write the file, byte for byte as `write_arrays` does."""
         types = {name: first.dtype for name, first in self._first.items()}
         order = sorted(types, key=lambda name: (list(TYPES).index(types[name].name), name))
         metadata = {"json": json.dumps(self.metadata, ensure_ascii=False)}
@@ -329,7 +329,7 @@ class ArrayWriter:
 
 @contextmanager
 def arrays_writer(path: Path) -> Iterator[ArrayWriter]:
-    """What appends to the arrays of ``path``; the file is there when the block ends well."""
+    """Yield a writer of the arrays of ``path``; the file appears if the block succeeds."""
     with atomic(path) as temporary, ExitStack() as files:
         writer = ArrayWriter(temporary.parent, files)
         yield writer
@@ -337,8 +337,8 @@ def arrays_writer(path: Path) -> Iterator[ArrayWriter]:
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and metadata of `write_arrays`. The arrays are read-only views of the memory-mapped
-    file; a damaged one: ValueError.
+    """Return the arrays and metadata that `write_arrays` wrote. The arrays are read-only views of
+    the memory-mapped file; a damaged file raises ValueError.
     """
     import numpy as np
 
@@ -368,9 +368,9 @@ _TYPES = {
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """The encoder of a tokenizer.json. ValueError with its name for one that can't be read, is
-    larger than `LARGEST`, could make a text more than `MOST_GROWTH` times longer, or has a pattern
-    that may never end.
+    """Return the tokenizer of a tokenizer.json. ValueError with the file's name if it can't be
+    read, is larger than `LARGEST`, has ids of `MOST_TOKENS` or more, could make a text more than
+    `MOST_GROWTH` times longer, or has a pattern that may never end.
     """
     from tokenizers import Tokenizer
 
@@ -401,16 +401,16 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 
 def _note_pattern(patterns: list[str], part: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(part.get("Regex"), str):  # in a vocabulary it is a token with its number
+    if isinstance(part.get("Regex"), str):  # in a vocabulary it is a token with its id
         patterns.append(part["Regex"])
     return part
 
 
 @cache
 def backtracks(pattern: str) -> bool:
-    """Does a regular expression take more than `MOST_SECONDS` for a text, or panic? It is tried on
-    repeats of every kind of character and of whatever it names itself, which end in what it may
-    need but hardly matches. They grow, so that the first that takes long is the last.
+    """Tell whether a regular expression takes more than `MOST_SECONDS` for a text, or panics. It is
+    tried on repetitions of each kind of character and each piece of the pattern, then all its
+    pieces, which it may need but hardly matches. They grow, so the first slow one is the last.
     """
     from tokenizers import Regex, pre_tokenizers
 
@@ -429,7 +429,7 @@ def backtracks(pattern: str) -> bool:
 
 
 def find_growth(part: Any) -> float:
-    """How many times longer, at most, a part of tokenizer.json makes a text by what it replaces."""
+    """Return the most by which a part of tokenizer.json multiplies a text's length by replacing."""
     if isinstance(part, list):
         return math.prod(map(find_growth, part), start=1.0)
     if not isinstance(part, dict):
@@ -446,8 +446,8 @@ def find_growth(part: Any) -> float:
 
 @contextmanager
 def panics_told(where: str) -> Iterator[None]:
-    """Inside, a ValueError stands for a panic of tokenizers' Rust, such as by a pattern that
-    backtracks for ever, which is no Exception, and for its errors, which are of no narrower class.
+    """Turn panics and errors of tokenizers' Rust code inside the block into ValueError. A panic
+    (say, of a pattern that backtracks for ever) is no Exception, an error is a plain one.
     """
     try:
         yield
@@ -458,8 +458,8 @@ def panics_told(where: str) -> Iterator[None]:
 
 
 def encode_all(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer without what cuts, fills or varies a text (truncation, padding, dropout): a
-    copy, if it has any of these.
+    """Return the tokenizer without truncation, padding and dropout, so that it encodes any text
+    whole and always alike: a copy if it has any of these.
     """
     dropout = getattr(tokenizer.model, "dropout", None)
     if tokenizer.truncation or tokenizer.padding or dropout:
@@ -479,8 +479,8 @@ def copy_file(source: Path, target: Path) -> None:
 def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
     """Let a library that wants a file name write atomically; ``writer`` gets a temporary path.
 
-    Whatever it raises (a full disk has an error of its own in each) is an OSError that names the
-    file.
+    Whatever it raises (each library has its own error for a full disk) becomes an OSError that
+    names the file.
     """
     with atomic(path) as temporary, named_errors(path):
         writer(temporary)
@@ -488,7 +488,7 @@ def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """What a library raises while it writes ``path`` becomes an OSError that names it."""
+    """Turn whatever a library raises while it writes ``path`` into an OSError that names it."""
     try:
         yield
     except OSError:

@@ -1,4 +1,4 @@
-"""How far a long loop is."""
+"""Progress of long loops."""
 
 import logging
 import time
@@ -10,8 +10,8 @@ log = logging.getLogger(__name__)
 
 
 def log_progress(items: Sequence[Item], label: str, every: float = 10.0) -> Iterator[Item]:
-    """The items, with a log line of how far it is and how long it will take, each ``every`` seconds
-    of a long loop.
+    """Yield the items; every ``every`` seconds, log how many are done and how long the rest will
+    take.
     """
     started = last = time.monotonic()
     for done, item in enumerate(items):

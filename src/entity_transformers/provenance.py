@@ -1,5 +1,5 @@
 """Where a result comes from: digests of files and values, the commit, versions, the machine, the
-cost. Loads nothing large: the Snakefile needs it whenever it is parsed.
+cost. Nothing large is imported, because the Snakefile needs this module whenever it is parsed.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _FRESH = 2_000_000_000
-"""Nanoseconds within which a file may be written twice and have the same time."""
+"""Nanoseconds within which a file may be written twice without a change of its timestamps."""
 _known: dict[tuple[str, int, int, int, int], str] = {}
 
 
@@ -27,7 +27,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """sha256 of a file's bytes, in hexadecimal; a process reads an unchanged file once."""
+    """Return a file's sha256 in hexadecimal; a process reads an unchanged file only once."""
     stat = path.stat()
     key = (str(path.absolute()), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
     found = _known.get(key)
@@ -40,14 +40,14 @@ def file_digest(path: Path) -> str:
 
 
 def list_files(path: str | Path) -> list[Path]:
-    """The file ``path``, or all files below it, sorted; none where nothing exists."""
+    """Return the file ``path``, or all files below it, sorted; none if nothing exists there."""
     root = Path(path)
     return [root] if root.is_file() else sorted(file for file in root.rglob("*") if file.is_file())
 
 
 def git_commit() -> str:
-    """The checkout's commit, with ``+`` if the package's files differ from it; ``unknown`` outside
-    a checkout.
+    """Return the checkout's commit, with ``+`` if the package's files differ from it, or
+    ``unknown`` outside a checkout.
     """
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
@@ -61,8 +61,8 @@ def git_commit() -> str:
 
 
 def describe_run(started: float, device: str) -> dict[str, Any]:
-    """Where a result comes from: the commit, versions, machine, duration (``started``:
-    time.time()) and the most memory that was taken.
+    """Describe where a result comes from: commit, versions, machine, seconds since ``started`` (a
+    time.time()) and peak memory.
     """
     versions = {
         name: importlib.metadata.version(name)
@@ -79,10 +79,10 @@ def describe_run(started: float, device: str) -> dict[str, Any]:
 
 
 def peak_memory(device: str) -> dict[str, int]:
-    """The most MiB that this process has had so far: of main memory, and on CUDA of its device's,
-    as torch hands them out.
+    """Return this process's peak memory so far in MiB: of main memory and, on CUDA, of the device,
+    as allocated by torch.
     """
-    unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, else KiB
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, others KiB
     found = {"main": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit}
     if device.startswith("cuda"):
         import torch

@@ -1,4 +1,4 @@
-"""What decides a run's numbers beside its code: seeds, device, threads, kernels."""
+"""What determines a run's numbers besides its code: seeds, device, threads, kernels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ STOPPED = 75  # exit code of a run that a signal or the time budget stopped: run
 
 
 def pick_device(name: str) -> torch.device:
-    """``auto``: the first CUDA device, else the CPU. An explicit device that is not there raises
-    ValueError.
+    """Return the device called ``name``; ``auto`` is the first CUDA device, else the CPU.
+    ValueError for a CUDA device where torch sees none.
     """
     import torch
 
@@ -27,12 +27,12 @@ def pick_device(name: str) -> torch.device:
 
 
 def start(device: str, threads: int, seed: int) -> torch.device:
-    """Fix every source of randomness, the number of CPU threads and, on a CPU, deterministic
-    kernels; returns the device.
+    """Seed every source of randomness, set the number of CPU threads and, on a CPU, choose
+    deterministic kernels; return the device.
 
-    On CUDA cuDNN's attention is left out: its dropout of weights is rounded to sixteenths, and its
-    masked gradient can be NaN (pytorch 174245, 196678). Products in float32 are float32 there too,
-    not TF32, also in cuDNN's LSTM, which would take it.
+    On CUDA, cuDNN's attention is disabled: its dropout of attention weights is rounded to
+    sixteenths, and its masked gradient can be NaN (pytorch 174245, 196678). Matrix products in
+    float32 stay in float32 there, not TF32, also in cuDNN's LSTM, which would use TF32 by default.
     """
     import numpy as np
     import torch
@@ -51,7 +51,7 @@ def start(device: str, threads: int, seed: int) -> torch.device:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """The CPU's allocator and libraries of CUDA raise a plain RuntimeError."""
+    """Tell whether memory ran out; the CPU's allocator and CUDA's libraries raise RuntimeErrors."""
     import torch
 
     signs = ("DefaultCPUAllocator", "out of memory", "ALLOC_FAILED")

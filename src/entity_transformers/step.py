@@ -1,4 +1,4 @@
-"""What a step of the method is, and what one is given when it runs.
+"""What a step of the method is, and what it is given when it runs.
 
 A step is one module of `entity_transformers.steps`: its typed parameters, a function that yields
 rows, and its tables and figures as values. Snakemake's rules, DVC's stages, the command line and
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from entity_transformers.study.sections import Section
 
 Row = dict[str, Any]
-"""A number: ``measure``, ``value``, and where they apply ``split``, ``count`` (how much it is a
-mean of), ``unit`` (the document, passage or book, if it is the number of one) and any further
-column (``entities``, ``layer``, ...)."""
+"""A number of a result: ``measure``, ``value`` and, where they apply, ``split``, ``count`` (the
+number of items that it is a mean of), ``unit`` (the document, passage or book, if it is about a
+single one) and any further column (``entities``, ``layer``, ...)."""
 Rows = Iterator[Row]
 Phase = Literal["corpus", "train", "score", "report"]
 DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)
-"""The documents of each split; the file of one that the corpus lacks is empty."""
+"""Files with the documents of each split; that of a split which the corpus lacks is empty."""
 TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
 MODEL = ("config.json", "model.safetensors")
 ROWS, RECORD = "rows.csv", "run.json"
-"""What every run leaves beside its other files: its numbers, and where they come from."""
+"""The files that every run writes besides its others: its numbers, and where they come from."""
 MANIFEST = "manifest.json"
-"""Where the numbers of a study's report come from."""
+"""The file that tells where the numbers of a study's report come from."""
 COLUMNS = ("split", "unit", "measure", "value", "count")
 FIRST = ("corpus", "passages", "lm", "perplexity", "lambada", "embeddings", "similarity", "probe")
 LAST = ("ner", "recall", "report")
-"""The steps of the paper's study, in its order; any others stand between these."""
+"""The first and last steps in the order of the paper's study; all other steps stand in between."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +55,19 @@ class Step:
     about    what it does, in a line; the paper's section in brackets
     phase    the DVC stage that it belongs to
     run      yields its rows, and writes its other files into `Run.folder`
-    params   its section of params.yaml; None: it has none
+    params   the class of its section of params.yaml; None if it has no section
     also     keys of other sections that it depends on, SECTION or SECTION.KEY
-    needs    what a model must be able to do (`kinds.CAPABILITIES`); None: it runs once per study
+    needs    capabilities required of a model (`kinds.CAPABILITIES`); None: it runs once per study
     reads    the files that it reads, by the step that writes them
-    writes   its own files beside `ROWS` and `RECORD`; DVC keeps them
+    writes   its own files besides `ROWS` and `RECORD`; DVC keeps them
     own      capabilities of the entries of its own section (NAME.models), which it trains itself
-    gpu      a run wants the GPU, where there is one
-    libraries  what it imports beyond the package's requirements
-    data     patterns of files of the package, other than modules, that it reads
-    gather   ``module:name`` of what makes the results' rows of those of all its runs; "": they are
-             taken as they are
-    title    heading of its part of the report; "": it has none
-    tables   gives what the report shows of it, where `report` has no module of its name: tables as
+    gpu      whether a run uses the GPU if there is one
+    libraries  modules that it imports beyond the package's requirements
+    data     patterns of the package's files, other than modules, that it reads
+    gather   ``module:name`` of the function that makes the results' rows from those of all its
+             runs; "" takes them as they are
+    title    heading of its part of the report; "" if it has none
+    tables   returns its tables for the report if `report` has no module of its name: tables as
              values (`report.pivot`), or functions of the results
     """
 
@@ -99,17 +99,17 @@ class Step:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """All files of a run; the last is written when the others are whole."""
+        """All files of a run; the last one is written once the others are complete."""
         return (*self.writes, ROWS, RECORD)
 
     @property
     def missing(self) -> str:
-        """What to install before it can run, in a line; "" if nothing is missing."""
+        """A line on what to install before it can run; "" if nothing is missing."""
         return find_missing(f"step {self.name}", *self.libraries)
 
 
 def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:
-    """Make a step of the function that yields its rows; ``fields`` are those of `Step`."""
+    """Return a decorator that makes a `Step` with these ``fields`` of the function it runs."""
     for key in ("needs", "own"):
         if fields.get(key) is not None:
             fields[key] = frozenset(fields[key])
@@ -117,8 +117,8 @@ def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows
 
 
 def find_steps() -> dict[str, Step]:
-    """Every step by name, in the paper's order: each module of `entity_transformers.steps` whose
-    step is named like it.
+    """Return every step by name, in the paper's order; each module of `entity_transformers.steps`
+    holds the step of its name.
     """
     from entity_transformers import steps
 
@@ -129,8 +129,8 @@ def find_steps() -> dict[str, Step]:
 
 @dataclass
 class Run:
-    """One run of a step: of a study, or of one of its models and a seed. Files are opened when they
-    are asked for.
+    """One run of a step: for a study, or for one of its models and a seed. Files are opened when
+    they are asked for.
     """
 
     params: Params
@@ -139,24 +139,24 @@ class Run:
     seed: Any = None
 
     def home(self, name: str) -> Path:
-        """The folder of another step of this study, for the same model and seed."""
+        """Return the folder of another step of this study, for the same model and seed."""
         from entity_transformers.study.plan import folder
 
         return Path(folder(self.params.name, name, self.model, self.seed))
 
     @property
     def folder(self) -> Path:
-        """Where its files go."""
+        """The folder of this run's files."""
         return self.home(self.step.name)
 
     @property
     def work(self) -> Path:
-        """Where it may keep what a stopped run continues from."""
+        """The folder for files from which a stopped run resumes."""
         return Path("work") / self.step.name
 
     @cached_property
     def _sources(self) -> list[str]:
-        """What its numbers depend on beside its values: the code, the model, and what it reads."""
+        """What its numbers depend on besides values: code, model, seed and input files."""
         from entity_transformers.artifacts import read_record
         from entity_transformers.study.plan import Plan
 
@@ -165,8 +165,8 @@ class Run:
         return [code, self.model, str(self.seed), *read]
 
     def once(self, make: Callable[[], Any], *key: object) -> Any:
-        """What ``make`` gives, as JSON has it; kept by ``key``, the values that it depends on,
-        so that a stopped run resumes where it was.
+        """Return the result of ``make`` as JSON stores it. It is kept by ``key``, the values that
+        it depends on, so that a stopped run resumes where it was.
         """
         from entity_transformers.artifacts import read_json, write_json
         from entity_transformers.provenance import digest
@@ -178,17 +178,17 @@ class Run:
 
     @property
     def cache(self) -> Path:
-        """Where downloads lie."""
+        """The folder of downloads."""
         return Path("work/downloads")
 
     @property
     def section(self) -> Any:
-        """Its own section of the study's values."""
+        """The step's own section of the study's values."""
         return getattr(self.params, self.step.name)
 
     @cached_property
     def entry(self) -> ModelEntry:
-        """The model's entry of the study; KindError where its kind can't do what the step needs."""
+        """The model's entry in the study; KindError if its kind lacks what the step needs."""
         return self.params.require(self.model, self.step.name)
 
     @cached_property
@@ -202,17 +202,17 @@ class Run:
 
     @property
     def reading(self) -> dict[str, int]:
-        """How the model reads a text: its window, the stride, and the documents side by side."""
+        """How the model reads a text: its window, stride, and number of documents side by side."""
         return {**self.params.reading(self.entry), "batch": self.params.perplexity.batch}
 
     def tokens(self, split: str) -> AlignedCorpus:
-        """The aligned tokens of a split, which may have no document."""
+        """Return the aligned tokens of a split, which may have no documents."""
         from entity_transformers.corpus.alignment import AlignedCorpus
 
         return AlignedCorpus.load(self.home("corpus") / f"{split}.safetensors")
 
     def split(self, name: str) -> AlignedCorpus:
-        """The aligned tokens of a split that a value names; ValueError where it has no document."""
+        """Return the aligned tokens of a split that a value names; ValueError for an empty one."""
         found = self.tokens(name)
         if not len(found):
             raise ValueError(
@@ -222,14 +222,14 @@ class Run:
         return found
 
     def documents(self, split: str) -> Documents:
-        """The documents of a split, read one by one."""
+        """Return the documents of a split, which are read one by one."""
         from entity_transformers.corpus.document import Documents
 
         return Documents(self.home("corpus") / f"{split}.jsonl")
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The study's encoder, or the model's own."""
+        """The study's tokenizer, or the model's own if it has one."""
         from entity_transformers.artifacts import read_tokenizer
 
         own = bool(self.model) and self.entry.can({"own-tokens"})
@@ -237,9 +237,9 @@ class Run:
 
 
 def execute(run: Run) -> None:
-    """Run a step, and write its rows and the record of where they come from. What an earlier or
-    stopped run with other values has left in its folder goes: it is not this run's. ValueError
-    where what it reads was made with other values.
+    """Run a step, and write its rows and the record of where they come from. Files that earlier or
+    stopped runs with other values left in its folder are deleted. ValueError if its inputs were
+    made with other values, or a library that it needs is missing.
     """
     from entity_transformers import provenance
     from entity_transformers.artifacts import recorded, write_csv, write_record
