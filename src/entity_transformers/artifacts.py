@@ -409,8 +409,8 @@ def _note_pattern(patterns: list[str], part: dict[str, Any]) -> dict[str, Any]:
 @cache
 def backtracks(pattern: str) -> bool:
     """Tell whether a regular expression takes more than `MOST_SECONDS` for a text, or panics. It is
-    tried on repetitions of each kind of character and each piece of the pattern, then all its
-    pieces, which it may need but hardly matches. They grow, so the first slow one is the last.
+    tried on repetitions of each kind of character and each piece of the pattern, ending in what a
+    match may need but hardly accepts. They grow, so that the first slow one is the last.
     """
     from tokenizers import Regex, pre_tokenizers
 
@@ -429,7 +429,7 @@ def backtracks(pattern: str) -> bool:
 
 
 def find_growth(part: Any) -> float:
-    """Return the most by which a part of tokenizer.json multiplies a text's length by replacing."""
+    """Return the largest factor by which a part of tokenizer.json can lengthen a text."""
     if isinstance(part, list):
         return math.prod(map(find_growth, part), start=1.0)
     if not isinstance(part, dict):

@@ -47,9 +47,9 @@ from entity_transformers.resolve.base import Resolver, resolve
 from entity_transformers.resolve.registry import make_resolver
 
 POLICY: Nesting = "outermost"
-"""Of mentions that nest."""
+"""Which of several nested mentions is kept."""
 ENCODES = "encodes"
-"""Of tokenizer_config.json: whether the model was trained on ``words`` one by one."""
+"""Key of tokenizer_config.json; ``words`` means that the model's text was encoded word by word."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +72,7 @@ class ReadDocument:
 
     @property
     def loss(self) -> float:
-        """Nats per token."""
+        """Mean loss in nats per token."""
         return float(self.losses.sum(dtype=np.float64) / max(1, len(self.losses) - 1))
 
     @property
@@ -204,12 +204,12 @@ class DocumentReader:
         """
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
         self._check_tokens(tokens)
-        join_sources([(tokens, ids)])  # which looks at them
+        join_sources([(tokens, ids)])  # which checks them
         words = np.arange(-1, len(tokens) - 1)
         return Source(np.array(tokens, np.int64), ids, words)
 
     def _check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
-        """ValueError for a token that the model has no embedding of."""
+        """Raise ValueError for a token that the model has no embedding for."""
         if outside := {*tokens}.difference(range(known := self.model.output_weight.shape[0])):
             raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
 
@@ -302,13 +302,13 @@ class DocumentReader:
             ids = (
                 rule.extend(ids, tokens) if reads else F.pad(ids, (0, len(tokens[0]) - len(ids[0])))
             )
-            if tokens.shape[1] < goal:  # it wrote an end
+            if tokens.shape[1] < goal:  # generation stopped early, as at an end token
                 break
         found = tokens[0].cpu().numpy()
         return Source(found, ids[0].cpu().numpy(), np.arange(-1, len(found) - 1))
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """The text of these tokens, without special tokens."""
+        """Return the text of these tokens, without special tokens."""
         if self.tokenizer is None:
             raise ValueError("no tokenizer to write tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
@@ -340,8 +340,8 @@ def wrap(model: Any) -> LanguageModel:
 
 
 def _reads_running_text(path: Path) -> bool:
-    """Was the model of this tokenizer.json trained on running text? Not by a study on words of its
-    own: the encoder lies in its corpus, or `export-model` has written it beside the model.
+    """Tell whether the model of this tokenizer.json was trained on running text. If a study trained
+    it word by word, the tokenizer lies in the study's corpus, or `export-model` has noted this.
     """
     if path.parent.name == "corpus" and (path.parent / RECORD).is_file():
         return False
@@ -357,7 +357,7 @@ def _load_model(folder: Path, precision: str) -> Any:
     if config.get(KEY):
         return load_entity_attention(folder)
     kind = KINDS.get(str(config.get("model_type")))
-    if kind is not None and kind.name not in CONFIG_MAPPING:  # which transformers does not know
+    if kind is not None and kind.name not in CONFIG_MAPPING:  # a kind unknown to transformers
         if "causal" not in kind.can:
             raise ValueError(f"{folder}: {kind.label}, expected a causal language model")
         return load_model(folder, kind)
@@ -368,7 +368,7 @@ def _load_model(folder: Path, precision: str) -> Any:
 
 def _read_text(text: str, resolver: str | Resolver | None) -> Document:
     if has_marks(text) or resolver is None or not text.strip():
-        return read_marked(text)  # which says that it has no words
+        return read_marked(text)  # it raises the error for a text without words
     # resolvers were made for words as spaCy splits them
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     words, spaces, starts = split_text(filter(None, paragraphs))
@@ -376,13 +376,13 @@ def _read_text(text: str, resolver: str | Resolver | None) -> Document:
 
 
 def _number_as_marked(document: Document) -> np.ndarray:
-    """The number in its mark of each entity, which are counted by first appearance; 0: none."""
+    """Return each entity's number in its mark, by first appearance; index 0, no entity, stays 0."""
     kept, _ = flatten(document.mentions, len(document.words), POLICY)
     return np.array([0, *dict.fromkeys(mention.chain for mention in kept)], np.int64)
 
 
 def _check_numbers(text: str | Document | Source, resolver: str | Resolver | None) -> None:
-    """ValueError for mentions whose entities are numbered by this text alone."""
+    """Raise ValueError for mentions whose entity numbers have a meaning in this text alone."""
     marked = isinstance(text, str) and has_marks(text)
     named = isinstance(text, Document) and bool(text.mentions)
     if named or (resolver is not None and not marked and not isinstance(text, Source)):
@@ -394,7 +394,7 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
 
 
 def _see_all(rule: NewEntities, tokens: Tensor, ids: Tensor) -> NewEntities:
-    """The rule, which is given the tokens before a window too."""
+    """Return the rule so that it is also given the tokens and entity ids before a window."""
     if not callable(rule):
         return rule
     return lambda new, known: rule(torch.cat([tokens, new], 1), torch.cat([ids, known], 1))

@@ -15,9 +15,9 @@ from entity_transformers.models.base import Batch, LanguageModel
 
 
 class LayerEncoder(LanguageModel):
-    """A model whose `encode` gives ``count`` evenly spaced layers side by side, float32 [B, T,
-    count W]: the input of its first block is layer 0, the output of block n is layer n, and the
-    last layer is the model's final hidden states. Fewer where the model has fewer.
+    """A model whose `encode` gives ``count`` evenly spaced layers side by side, float32
+    [B, T, count W]: the input of its first block is layer 0, the output of block n is layer n, and
+    the last layer is the model's final hidden states. A model with fewer layers gives all of them.
     """
 
     def __init__(self, model: LanguageModel, count: int) -> None:

@@ -30,11 +30,11 @@ MENTION_ARRAYS = (
 
 
 def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
-    """Index of a mention's head word: the last one whose tag is in ``members`` before the first
-    post-modifier; None without one.
+    """Return the index of a mention's head word: the last word with a tag in ``members`` before the
+    first post-modifier; None if there is none.
 
-    An approximation: a post-modifier starts at a preposition, *to*, a wh-word, a comma or a
-    bracket, once a member was met.
+    This is an approximation: a post-modifier starts at a preposition, *to*, a wh-word, a comma or a
+    bracket that follows a word with a tag in ``members``.
     """
     head = None
     for i, tag in enumerate(tags):
@@ -45,8 +45,8 @@ def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
 
 
 class Place(NamedTuple):
-    """A mention's head word: document, tokens ``[start, end)`` of the split's arrays, gold entity
-    in the document, group (-1: none), the word's place in its document.
+    """A mention's head word: its document, its tokens ``[start, end)`` in the split's arrays, its
+    gold entity in the document, its group (-1: none), and its index in the document.
     """
 
     document: int
@@ -58,8 +58,8 @@ class Place(NamedTuple):
 
 
 def find_places(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> Iterator[Place]:
-    """The head words of the kept mentions of a split in reading order: `find_head`'s among the
-    words of any group, else the mention's last word. A tag's first group counts.
+    """Yield the head words of a split's kept mentions in reading order: what `find_head` finds with
+    the tags of all groups, else the mention's last word. A tag's first group counts.
     """
     group_of = {tag: g for g, tags in reversed([*enumerate(groups.values())]) for tag in tags}
     members = frozenset(group_of)
@@ -80,8 +80,8 @@ def find_places(corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]) -> I
 def find_heads(
     corpus: AlignedCorpus, groups: Mapping[str, Sequence[str]]
 ) -> tuple[list[Place], np.ndarray]:
-    """The head words of the M kept mentions that have a word of any group, and the entity of each,
-    int32 [M], from 0 over all documents that are given.
+    """Return the head words of the M kept mentions whose head word is in a group, and their
+    entities int32 [M], numbered from 0 across all the given documents.
     """
     places = [place for place in find_places(corpus, groups) if place.group >= 0]
     base = entity_offsets(corpus)
@@ -89,8 +89,8 @@ def find_heads(
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
-    """Number of the first entity of each document when entities are numbered over all of them,
-    int64 [D + 1]; the last is their count.
+    """Return the number of each document's first entity when entities are numbered across
+    documents, int64 [D + 1]; the last value is the number of entities.
     """
     return np.cumsum([0, *corpus.highest(corpus.gold)])
 
@@ -105,8 +105,8 @@ def embed_mentions(
     window: int,
     batch: int,
 ) -> dict[str, np.ndarray]:
-    """mentions.safetensors of a split or of some of its documents: vectors of the head words of M
-    mentions and the memory of E entities (table 4).
+    """Compute mentions.safetensors of a split or of some of its documents: vectors of the head
+    words of M mentions and the memory of E entities (table 4).
 
     word_on, word_off        float16 [M, width]  the word without context, reading its entity's
                              vector (memory_on), and without entities
@@ -136,11 +136,11 @@ def embed_mentions(
 def _read_mentions(
     model: LanguageModel, corpus: AlignedCorpus, places: Sequence[Place], *, window: int, batch: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Head words in context [M, width] and the entities' vectors after their documents [E, width],
-    float16.
+    """Return the vectors of head words in context [M, width] and of the entities at the end of
+    their documents [E, width], both float16.
 
-    The vectors are kept here, by gold chains, for every model alike; one that reads gold labels
-    has the same in its own memory.
+    The entity vectors are collected here, by gold chains, in the same way for every model; a model
+    that reads gold labels holds the same vectors in its own memory.
     """
     base = entity_offsets(corpus)
     slots = np.full(len(corpus.tokens), -1)
@@ -173,8 +173,8 @@ def _embed_distinct(
     vectors: np.ndarray | None = None,
     **how: Any,
 ) -> np.ndarray:
-    """Each word alone, computed once for every distinct pair of word and entity: float16 [words,
-    width].
+    """Return the vector of each word without context, float16 [words, width], computed once for
+    every distinct pair of word and entity.
     """
     pairs = list(zip(words, entity.tolist(), strict=True))
     place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
@@ -184,8 +184,8 @@ def _embed_distinct(
 
 
 def number_on(parts: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-    """The arrays of `embed_mentions` of parts that follow one another, where ``entity`` int32 [M]
-    counts the rows of ``memory_*`` of all parts so far.
+    """Renumber ``entity``, int32 [M], in the arrays of `embed_mentions` of successive parts, so
+    that it indexes the rows of ``memory_*`` of all parts together.
     """
     start = 0
     for part in parts:

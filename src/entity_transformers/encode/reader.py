@@ -1,5 +1,5 @@
-"""A model reads documents window by window with its memory, as in training: what scores and
-embeddings are taken from.
+"""Reads documents window by window with a model and its memory, as in training; scores and
+embeddings are computed from these readings.
 
 Dimensions: B documents side by side, T new tokens of a window, N tokens of the split, D its
 documents.
@@ -22,14 +22,14 @@ CHUNK, DEVICE_CHUNK = 256, 4096
 
 @dataclass(frozen=True)
 class Reading:
-    """What one window gave: hidden states of the tokens that no earlier window read as new.
+    """The result of one window: hidden states of the tokens that no earlier window read as new.
 
     documents  int64 [B]         indices of the documents
     where      int64 [B, T]      index of each new token in the split's arrays
     valid      bool [B, T]       False where a document has ended (padding)
     hidden     [B, T, width]     final hidden states
-    ended      bool [B]          was this the document's last window
-    state      what the model has kept at the window's end
+    ended      bool [B]          whether this was the document's last window
+    state      the model's state at the end of the window
     """
 
     documents: np.ndarray
@@ -40,8 +40,8 @@ class Reading:
     state: Any
 
     def predict(self) -> tuple[np.ndarray, Tensor]:
-        """Where the tokens stand that follow those read in their documents, int64 [n], and the
-        hidden states [n, width] that they are predicted from.
+        """Return the indices of the tokens that follow the new ones in their documents, int64 [n],
+        and the hidden states [n, width] that predict them.
         """
         scored = self.valid.copy()
         scored[self.ended, self.valid[self.ended].sum(1) - 1] = False
@@ -49,15 +49,15 @@ class Reading:
 
 
 def batch_by_length(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
-    """Indices of everything with a length above 0, longest first, in groups of ``batch``."""
+    """Return the indices of all items longer than 0, longest first, in groups of ``batch``."""
     order = np.argsort(-lengths, kind="stable")
     order = order[: int((lengths > 0).sum())]
     return [order[start : start + batch] for start in range(0, len(order), batch)]
 
 
 def lay_out(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences ``[start, start + length)`` side by side, padded on the right: positions int64 [B,
-    T] and bool [B, T], which are real.
+    """Lay sequences ``[start, start + length)`` side by side, padded on the right: return positions
+    int64 [B, T], and bool [B, T], which of them are real.
 
     Padding repeats position ``start``, so that indexing with it is safe.
     """
@@ -69,19 +69,19 @@ def lay_out(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.nda
 def gather(
     values: np.ndarray, where: np.ndarray, valid: np.ndarray, device: torch.device
 ) -> Tensor:
-    """``values[where]`` as int64 [B, T] on the device, 0 at padding, which no token before it sees;
-    others must be told (`Batch.lengths`).
+    """Return ``values[where]`` as int64 [B, T] on the device, with 0 at padding, which causal
+    models never see; other models must be given the lengths (`Batch.lengths`).
     """
     return torch.from_numpy(np.where(valid, values[where], 0).astype(np.int64)).to(device)
 
 
 def compute_token_losses(model: LanguageModel, hidden: Tensor, targets: np.ndarray) -> np.ndarray:
-    """Nats of the target tokens [n] after hidden states [n, width], float32 [n]; in chunks whose
-    logits stay in a CPU's cache, elsewhere in larger ones.
+    """Return the nats of target tokens [n] given hidden states [n, width], float32 [n], computed in
+    chunks; on a CPU the logits of a chunk fit in its cache, elsewhere chunks are larger.
     """
     size = CHUNK if hidden.device.type == "cpu" else DEVICE_CHUNK
     wanted = torch.from_numpy(targets.astype(np.int64)).to(hidden.device)
-    # Small results between large freed blocks would keep the allocator from giving those back:
+    # Small results between large freed blocks would keep the allocator from returning these:
     # 65 KB for each token of a whole novel.
     losses = torch.empty(len(wanted), device=hidden.device)
     pieces = zip(hidden.split(size), wanted.split(size), losses.split(size), strict=True)
@@ -91,8 +91,8 @@ def compute_token_losses(model: LanguageModel, hidden: Tensor, targets: np.ndarr
 
 
 def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """(start, first new input, end) of each window over ``length`` inputs: the first is all new,
-    later ones have ``stride`` new inputs.
+    """Yield (start, first new input, end) of each window over ``length`` inputs: all inputs of the
+    first window are new, and at most ``stride`` of each later one.
 
     Every input is new in exactly one window; with ``stride == window`` windows follow one another
     as in training.
@@ -114,12 +114,12 @@ def read_windows(
     memory: Any = None,
 ) -> Iterator[Reading]:
     """Read every document from its start with a state of its own, ``batch`` documents of similar
-    length side by side. ``memory``: the state that the one document of the split begins with.
+    length side by side. ``memory`` is the initial state if the split has a single document.
 
-    Each window reads the state as earlier windows left it, and the labels that the split gives
+    Each window reads the state that earlier windows left, and the labels that the split gives
     (`labels.give`); at its end the hidden states of its new tokens are written (section 3.2). A
-    model without a longest window reads every token once, whatever ``stride``. A model in training
-    mode, or a stride above the window, raises ValueError.
+    model without a longest window reads every token once, whatever ``stride`` is. A model in
+    training mode, or a stride above the window, raises ValueError.
     """
     if model.module.training:
         raise ValueError(
@@ -144,7 +144,7 @@ def _read_batch(
 ) -> Iterator[Reading]:
     starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
     given = corpus.given if model.can("entities") else None
-    most = 0  # entities of a document
+    most = 0  # the most entities of a document
     if given is not None:
         most = max(int(given[corpus.document(int(d))].max(initial=0)) for d in documents)
     state = model.start(len(documents), most) if memory is None else memory
@@ -170,8 +170,8 @@ def _read_batch(
 def read_document(
     model: LanguageModel, text: AlignedCorpus, *, window: int, stride: int, memory: Any = None
 ) -> tuple[Tensor, np.ndarray, Any]:
-    """Of a split of one document the final hidden states [N, W], the nats float32 [N] of each token
-    given those before it, 0 for the first, and the state at its end (`read_windows`).
+    """Read a split of one document: return its final hidden states [N, W], the nats float32 [N] of
+    each token given those before it (0 for the first), and the state at its end (`read_windows`).
     """
     states, nats = [], np.zeros(len(text.tokens), np.float32)
     how: Any = {"window": window, "stride": stride, "batch": 1, "memory": memory}

@@ -1,7 +1,7 @@
 """Hidden states of a corpus below a block of a pretrained model, computed once and kept on disk.
 
-What is trained above them reads them as if they were tokens: a corpus whose tokens are the places
-of its states.
+Modules trained on top of them read them as if they were tokens, from a corpus whose tokens are the
+indices of its states.
 """
 
 import copy
@@ -23,13 +23,13 @@ from entity_transformers.provenance import digest, file_digest
 
 log = logging.getLogger(__name__)
 NORMS = ("norm", "ln_f", "final_layer_norm")
-"""What decoders of transformers call the layer norm after their last block."""
+"""Names of the layer norm after the last block in decoders of transformers."""
 
 
 def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> Any:
-    """The `PretrainedLM` with its blocks ``first`` to ``last`` - 1 alone (None: to the end), which
-    are the same modules; without its last layer norm unless ``normed``. One without a single list
-    of blocks raises ValueError.
+    """Return the `PretrainedLM` with only its blocks ``first`` to ``last`` - 1 (None: to the end),
+    which are shared, and with its final layer norm only if ``normed``. ValueError for a model
+    without exactly one list of blocks and one final layer norm.
     """
     base = model.module.base_model
     lists = [name for name, child in base.named_children() if isinstance(child, nn.ModuleList)]
@@ -47,7 +47,7 @@ def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> A
 
 
 def _replace(module: Any, children: dict[str, Any]) -> Any:
-    """The module, the same but for these children."""
+    """Return a shallow copy of the module with these children in place of its own."""
     made = copy.copy(module)
     made._modules = module._modules | children
     return made
@@ -62,13 +62,13 @@ def keep_states(
     folder: Path,
     stride: int | None = None,
 ) -> np.ndarray:
-    """The hidden states float16 [N, W] of a corpus that enter block ``block`` (from 0) of a
-    `PretrainedLM`, or the final ones of any model (None), memory-mapped. Each document is read in
-    windows of ``window`` tokens, each ``stride`` after the one before and without anything of it;
-    None: they follow one another.
+    """Return a corpus' hidden states, float16 [N, W], memory-mapped: those that enter block
+    ``block`` (from 0) of a `PretrainedLM`, or the final ones of any model (None). Each document is
+    read in windows of ``window`` tokens, each starting ``stride`` tokens after the one before
+    (None: at its end); a `PretrainedLM` carries nothing from window to window.
 
-    They are computed where ``folder`` does not have those of the same weights (the file, for final
-    states with any adapter beside it), tokens, block, window and stride. A state beyond float16
+    They are computed unless ``folder`` already has those of the same weights (the file; for final
+    states also any adapter beside it), tokens, block, window and stride. A state beyond float16
     raises ValueError.
     """
     stride = window if stride is None else stride
@@ -97,7 +97,7 @@ def keep_states(
 def read_states(
     model: LanguageModel, corpus: AlignedCorpus, window: int, stride: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Places int64 [n] and final hidden states float32 [n, W] of every token, window by window."""
+    """Yield indices int64 [n] and final hidden states float32 [n, W] of each window's tokens."""
     batch = max(1, 2048 // window)
     for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
         found = reading.hidden[torch.from_numpy(reading.valid).to(reading.hidden.device)]
@@ -105,5 +105,5 @@ def read_states(
 
 
 def index_states(corpus: AlignedCorpus) -> AlignedCorpus:
-    """The corpus with the place of each token in the stead of the token."""
+    """Return the corpus with each token replaced by its index in the arrays."""
     return replace(corpus, tokens=np.arange(len(corpus.tokens), dtype=np.int64))

@@ -1,5 +1,5 @@
 """Vectors of words and mentions from static word vectors: the same arrays as for models that read
-tokens, but a word has its one vector wherever it stands.
+tokens, but a word has the same vector wherever it occurs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from entity_transformers.models.static.vectors import WordVectors
 def embed_splits(
     vectors: WordVectors, splits: Mapping[str, Iterable[Document]]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """words.safetensors, part by part: for each split the row of each of its words, int32 [words],
-    and then ``vectors`` float16 [V, width], a row per distinct word of all of them.
+    """Yield words.safetensors part by part: for each split the row of each of its words, int32
+    [words], and then ``vectors`` float16 [V, width], one row per distinct word of all splits.
     """
     return embed_vocabulary(splits, lambda words: vectors.look_up(words).astype(np.float16), PART)
 
@@ -28,8 +28,8 @@ def embed_mentions(
     corpus: AlignedCorpus,
     groups: Mapping[str, Sequence[str]],
 ) -> dict[str, np.ndarray]:
-    """mentions.safetensors of documents (`encode.mentions.embed_mentions`). A head word is the same
-    in and out of context; an entity's vector is that of the last word of its latest mention.
+    """Return mentions.safetensors of documents (`encode.mentions.embed_mentions`). A head word is
+    the same in and out of context; an entity's vector is that of its latest mention's last word.
     """
     check_same(documents, corpus)
     places, entity = find_heads(corpus, groups)
@@ -42,7 +42,7 @@ def embed_mentions(
 
 
 def _find_last_words(documents: Sequence[Document], corpus: AlignedCorpus) -> list[str]:
-    """The last word of each entity's latest mention, entities numbered over all documents."""
+    """Return the last word of each entity's latest mention, with entities across documents."""
     words = []
     for document, part in zip(documents, corpus.slices, strict=True):
         gold = corpus.gold[part]

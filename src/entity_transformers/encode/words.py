@@ -1,5 +1,5 @@
-"""Vectors of words (section 4.1): the final hidden state of a word's last token, as the float16 it
-is stored in; of words alone, the paper's "words without context", or in their sentence or document.
+"""Vectors of words (section 4.1): the final hidden state of a word's last token, stored as float16,
+for words alone, the paper's "words without context", or in their sentence or document.
 
 Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of the longest.
 """
@@ -22,7 +22,7 @@ from entity_transformers.models.base import Batch, LanguageModel
 
 Context = Literal["word", "sentence", "document"]
 PART = 1 << 18
-"""Tokens of a text, or distinct words, whose vectors are made before they are written."""
+"""Number of tokens, or of distinct words, whose vectors are computed before they are written."""
 
 
 class LastTokens:
@@ -33,12 +33,12 @@ class LastTokens:
     """
 
     def __init__(self, model: LanguageModel, words: np.ndarray, count: int) -> None:
-        """``words`` [N]: the number of each token's word, -1: none."""
+        """``words`` [N] gives the number of each token's word; -1 for none."""
         self.slots = np.where(words != np.append(words[1:], -1), words, -1)
         self.vectors = np.zeros((count, model.width), np.float16)
 
     def add(self, hidden: Tensor, where: np.ndarray, valid: np.ndarray) -> None:
-        """Hidden states [B, T, width] of tokens ``where`` [B, T]."""
+        """Store hidden states [B, T, width] of tokens ``where`` [B, T], if they end a word."""
         slots = np.where(valid, self.slots[where], -1)
         used = slots >= 0
         states = hidden[torch.from_numpy(used).to(hidden.device)]
@@ -56,11 +56,11 @@ def embed_sequences(
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The vector of each word, float16 [count, width], of sequences ``tokens[bounds[s]:bounds[s +
-    1]]`` read alone, by length; ``words`` [N]: the number of each token's word.
+    """Return the vector of each word, float16 [count, width]. Sequences
+    ``tokens[bounds[s]:bounds[s + 1]]`` are read apart, by length; ``words`` [N] is the number of
+    each token's word.
 
-    ``given`` [S, width]: the entity's memory vector that every token of sequence s reads; None: no
-    entities.
+    ``given`` [S, width]: the memory's entity vector that all tokens of sequence s read, or None.
     """
     found, lengths = LastTokens(model, words, count), np.diff(bounds)
     for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
@@ -79,8 +79,8 @@ def embed_sequences(
 
 
 def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
-    """Bounds of sequences with those longer than ``window`` cut into consecutive parts of at most
-    ``window``.
+    """Return the bounds of sequences with those longer than ``window`` cut into consecutive parts
+    of at most ``window`` tokens.
     """
     if np.diff(bounds).max(initial=0) <= window:
         return bounds
@@ -91,11 +91,11 @@ def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
 def begin_sequences(
     tokens: np.ndarray, slots: np.ndarray, bounds: np.ndarray, end: int | None, window: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The tokens [N] and slots [N] of sequences, and their bounds, with ``end`` (None: nothing)
-    before each that does not begin with it; those longer than ``window`` are cut.
+    """Return the tokens [N], slots [N] and bounds of sequences, with ``end`` (None: nothing) put
+    before each that does not begin with it; sequences longer than ``window`` are cut.
 
-    Large models turn whatever token stands first into a place to rest attention on, whose state
-    says nothing of the token ("attention sinks", Xiao et al., 2023).
+    Large models turn whatever token stands first into an attention sink, whose state says nothing
+    about the token (Xiao et al., 2023).
     """
     if end is None:
         return tokens, slots, cut_long(bounds, window)
@@ -109,9 +109,9 @@ def begin_sequences(
 def embed_vocabulary(
     splits: Mapping[str, Iterable[Document]], embed: Callable[[list[str]], np.ndarray], most: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Of each document of a split the rows of its words, int32 [words], before its first one an
-    empty array; then ``vectors`` [V, width], one row per distinct word of all splits in order of
-    appearance, as ``embed`` gives them for at most ``most`` words at a time, of none as well.
+    """Yield an empty array for each split, then for each of its documents the rows of its words,
+    int32 [words]; at last ``vectors`` [V, width], a row per distinct word of all splits in order of
+    appearance. ``embed`` computes them for at most ``most`` words at a time, also for none.
     """
     vocabulary: dict[str, int] = {}
     for split, documents in splits.items():
@@ -127,8 +127,8 @@ def embed_vocabulary(
 def split_documents(
     documents: Sequence[Document], corpus: AlignedCorpus, *, tokens: int
 ) -> Iterator[tuple[Sequence[Document], AlignedCorpus]]:
-    """A split in the parts of `AlignedCorpus.parts`. Documents that are not the aligned ones, each
-    of them and no more, raise ValueError.
+    """Yield a split in the parts of `AlignedCorpus.parts`. ValueError unless the documents are
+    exactly the aligned ones.
     """
     check_same(documents, corpus)
     for part in corpus.parts(tokens):
@@ -144,11 +144,11 @@ def embed_words(
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Each word alone, without context: float16 [words, width]. ``given`` [words, width]: the
-    entity vector it reads, or None.
+    """Return the vector of each word read without context, float16 [words, width]. ``given``
+    [words, width]: the entity vectors that the words read, or None.
 
-    A space precedes it, and the Penn Treebank's quotes are encoded as in running text. A word of
-    more tokens than the window is read in several parts.
+    A space precedes each word, and the Penn Treebank's quotes are encoded as in running text. A
+    word of more tokens than the window is read in several parts.
     """
     with spelled_out(tokenizer):
         texts = [" " + QUOTES.get(word, word) for word in words]
@@ -171,8 +171,8 @@ def embed_words_in_context(
     window: int,
     batch: int,
 ) -> np.ndarray:
-    """Every word in its sentence or document, without entities: float16 [words of the documents,
-    width].
+    """Return the vector of every word in its sentence or document, read without entities: float16
+    [words of the documents, width].
 
     A sentence is read alone; a document starts with ``<|endoftext|>`` and is read in consecutive
     windows, as in training. A pretrained model reads ``<|endoftext|>``, or its [CLS], before
@@ -193,8 +193,8 @@ def embed_words_in_context(
 
 
 def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np.ndarray:
-    """First tokens of all sentences (and of each ``<|endoftext|>``, a sequence of its own that no
-    slot reads), int64 [S + 1].
+    """Return the bounds of all sentences, int64 [S + 1]; each ``<|endoftext|>`` is a sequence of
+    its own that no slot reads.
     """
     bounds = []
     for document, part in zip(documents, corpus.slices, strict=True):
@@ -213,12 +213,12 @@ def embed_splits(
     batch: int,
     tokens: int = PART,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """words.safetensors, part by part: ``vectors`` float16 [V, width] of all parts together, and
-    for each split the row of each of its words, int32 [words]. A part need not have every array.
+    """Yield words.safetensors part by part: ``vectors`` float16 [V, width] of all parts together,
+    and for each split the row of each of its words, int32 [words]. A part may lack some arrays.
 
-    Context ``word``: one row per distinct word, all splits' rows coming first; otherwise one per
-    word of the text. ``tokens`` are read in one part: documents of so many together, or as many
-    distinct words.
+    With context ``word`` there is one row per distinct word, and the splits' rows come first;
+    otherwise there is one row per word of the text. A part covers documents of about ``tokens``
+    tokens, or as many distinct words.
     """
     how: dict[str, Any] = {"window": window, "batch": batch}
     if context == "word":
@@ -235,7 +235,7 @@ def embed_splits(
 
 
 def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:
-    """ValueError unless the aligned split holds exactly these documents, in this order."""
+    """Raise ValueError unless the aligned split holds exactly these documents, in this order."""
     if [document.id for document in documents] != list(corpus.names):
         raise ValueError(
             f"split {corpus.split!r}: the {len(corpus)} documents that are aligned are not these"
