@@ -1,4 +1,4 @@
-"""What finds the chains of a text that nobody has annotated; `registry` has them by name."""
+"""Resolvers, which find the chains of unannotated text; `registry` has them by name."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,18 +9,18 @@ from entity_transformers.corpus.mentions import Nesting, flatten
 
 
 class ResolverError(ValueError):
-    """The message names resolver, document, place and value, and what to do."""
+    """A resolver failed; the message names it, document, place and value, and what to do."""
 
 
 class Resolver(Protocol):
     """Finds the entities of one document.
 
     name    how layers (``resolver:NAME``) and tables write it
-    causal  does a mention depend on nothing after the word that follows it? Then changing the words
-            after word t changes no mention whose ``end`` is at most t, nor its entity
+    causal  whether a mention depends on nothing after the word that follows it; changing the words
+            after word t then changes no mention whose ``end`` is at most t, nor its entity
 
     ``resolve`` is given words, sentence starts, and tags and spaces where they are known, never
-    gold chains or named entities, and returns spans with any integer for the entity.
+    gold chains or named entities, and returns mentions with any integers as their entities.
     """
 
     @property
@@ -35,9 +35,9 @@ class Resolver(Protocol):
 def resolve(
     resolver: Resolver, document: Document, policy: Nesting | None = "outermost"
 ) -> Document:
-    """The document with the resolver's mentions in place of any that it had; of those that share
-    words the ones that ``policy`` keeps, None: all. ResolverError for a span that is no span of the
-    document or is returned twice.
+    """Return the document with the resolver's mentions in place of its own. Of overlapping mentions
+    those that ``policy`` keeps remain; None keeps all. ResolverError for a span that does not lie
+    in the document, or is returned twice for the same entity.
     """
     bare = replace(document, mentions=(), named_entities=None)
     mentions = sorted(resolver.resolve(bare), key=reading_order)

@@ -1,4 +1,4 @@
-"""A resolver's answers: documents with its mentions, label layers of aligned corpora."""
+"""Applies a resolver: documents with its mentions, label layers of aligned corpora."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +15,8 @@ from entity_transformers.resolve.base import Resolver, ResolverError, resolve
 def annotate(
     documents: Iterable[Document], resolver: Resolver, policy: Nesting | None, counts: Counter[str]
 ) -> Iterator[Document]:
-    """The documents with the resolver's mentions for their own, which are added to ``counts``:
-    documents, words, mentions, entities.
+    """Yield the documents with the resolver's mentions in place of their own, and add the numbers
+    of documents, words, mentions and entities to ``counts``.
     """
     for document in documents:
         found = resolve(resolver, document, policy)
@@ -30,9 +30,9 @@ def annotate(
 def add_layer(
     corpus: AlignedCorpus, documents: Sequence[Document], resolver: Resolver, policy: Nesting
 ) -> tuple[AlignedCorpus, Counter[str]]:
-    """The aligned split with the labels of ``resolver:NAME`` beside gold's, made in the same way:
-    entities numbered 1.. by first appearance in the document, by the same nesting policy; and with
-    the numbers of its mentions, ``mentions:NAME``. Also the counts of `annotate`.
+    """Return the aligned split with the resolver's labels as layer ``resolver:NAME``, and the
+    counts of `annotate`. The labels are made like the gold ones: entities numbered 1.. by first
+    appearance in the document, by the same nesting policy; ``mentions:NAME`` numbers the mentions.
 
     ``documents`` are those that the split was aligned from, in that order; others raise
     ResolverError.
@@ -59,5 +59,5 @@ def add_layer(
 
 
 def show_counts(counts: Counter[str]) -> str:
-    """The counts in a line."""
+    """Format the counts as one line."""
     return ", ".join(f"{number:,} {what}" for what, number in counts.items())

@@ -1,4 +1,4 @@
-"""Words that `names` knows: titles and whom they stand before, and capitals that are no name."""
+"""Word lists for `names`: titles, parts of names, and capitalised words that are no names."""
 
 _MASTER = """mr mister sir lord master monsieur m herr don señor senor signor king prince duke count
 baron earl marquis viscount emperor uncle father brother squire pope abbé friar grandpa"""
@@ -19,22 +19,22 @@ TITLES: dict[str, tuple[str, str]] = (
     | dict.fromkeys(_OFFICE.split(), ("", "office"))
     | dict.fromkeys(("cousin", "comrade"), ("", ""))
 )
-"""Title, lower case without a full stop: gender (m, f or "" for either) and what else keeps two
-of one last name apart, wife, maid or office: Mrs. Bennet is not Miss Bennet, nor Colonel Forster's
-wife the colonel.
+"""Titles in lower case without a full stop: gender (m, f or "" for either) and what else tells
+apart two people of one last name, wife, maid or office: Mrs. Bennet is not Miss Bennet, nor is
+Colonel Forster's wife the colonel.
 """
 
 LAST_ONLY = frozenset(f"mr mister mrs monsieur madame mme herr frau {_OFFICE}".split())
-"""Titles before a last name; after the others a single name may be a given one (Sir William)."""
+"""Titles before a last name; after any other, a single name may be a given name (Sir William)."""
 
 CIVIL = frozenset("mr mister mrs miss ms dr".split())
-"""Titles after which any capital is a name: Mr. Young."""
+"""Titles after which any capitalised word is a name: Mr. Young."""
 
 ABBREVIATED = CIVIL | frozenset("prof capt col maj gen lt lieut sgt rev hon mme mlle m".split())
-"""Titles whose full stop may stand as a word of its own."""
+"""Titles whose full stop may be a separate word."""
 
 PARTICLES = frozenset("de du van von der di da la le del della dos des".split())
-"""Lower-case words that go on with a name; what follows belongs to it too."""
+"""Lower-case words that continue a name, to which the words after them belong too."""
 
 OF_HEADS = frozenset(
     """archbishop bank battle bay bishop cape castle church city college council count countess
@@ -42,7 +42,7 @@ county court department duchess duke earl emperor empress gulf house isle king k
 knight lord marquis ministry mount museum order palace prince princess province queen
 republic sea state straits tower university valley""".split()
 )
-"""Words that are a name only with ``of`` and another one: Duke of Wellington."""
+"""Words that form a name only with ``of`` and another name: Duke of Wellington."""
 
 THINGS = frozenset(
     """abbey academy agency alley army association avenue bank bay beach board bridge building
@@ -54,16 +54,16 @@ place prison province railway range republic river road school sea society squar
 states street tavern temple terrace theatre theater tower university valley village villa
 war ward wood woods""".split()
 )
-"""Last words of what is no person: such a name has no given and no last name of its own."""
+"""Last words of names that are no person's; such a name has neither a given nor a last name."""
 
 FIRST_OF_THINGS = frozenset(
     "new north south east west old upper lower great little san santa los las fort lake mount"
     " cape port".split()
 )
-"""First words of places: York is not New York."""
+"""First words of place names: York is not New York."""
 
 SUFFIXES = frozenset("jr sr jun sen esq junior senior ii iii iv v vi vii viii ix x xi xii".split())
-"""What may follow a name; all but Esq. tell two of the same name apart."""
+"""Words that may follow a name; all but Esq. tell apart two people of the same name."""
 
 _TIME = """monday tuesday wednesday thursday friday saturday sunday january february march april may
 june july august september october november december christmas easter christmastide whitsuntide
@@ -80,7 +80,7 @@ fig scene act canto letter page footnote note notes introduction prologue epilog
 _ADDRESS = """heaven heavens providence nature god's lordship ladyship majesty highness excellency
 honour honor new great o.k ok tv am pm bc ad ce bce etc amen bible scripture"""
 WEAK = frozenset(f"{_TIME} {_PEOPLES} {_PARTS} {_ADDRESS}".split()) | SUFFIXES | OF_HEADS
-"""Capitals that make no name by themselves, but may be part of one: British Museum."""
+"""Capitalised words that are no name by themselves, but may be part of one: British Museum."""
 
 NEVER = frozenset(
     """a an the this that these those my your his her its our their whose which what some any no
@@ -114,7 +114,7 @@ anywhere today to-day tomorrow to-morrow yesterday tonight to-night twice thrice
 yonder whence whither thither hither wherefore whereupon o'clock 'tis 'twas 'em tis twas il
 est et le les un une el que""".split()
 )
-"""Words, lower case, that are no part of a name wherever they stand (after a title they may be)."""
+"""Words, in lower case, that are never part of a name, except after a title of `CIVIL`."""
 
 _HIS = """adam albert alexander alfred allan allen ambrose andrew anthony archibald arthur augustus
 basil ben benjamin bernard bertie bob caleb charles charley charlie christopher daniel david dick
@@ -139,4 +139,4 @@ sarah selina sophia sophie stella susan susanna sybil teresa theresa ursula vict
 winifred"""
 GIVEN: dict[str, str] = dict.fromkeys(_HIS.split(), "m") | dict.fromkeys(_HER.split(), "f")
 GIVEN["jean"] = ""
-"""Frequent English given names: m or f, or "" for either."""
+"""Frequent English given names with their gender: m, f, or "" for either."""

@@ -18,14 +18,14 @@ from entity_transformers.resolve.base import ResolverError
 
 SPACY = "en_core_web_lg"
 LONGEST = 20_000
-"""Words of a document that Stanza reads: every pair of words is scored at once, four bytes each."""
+"""Most words of a document for Stanza, which scores all pairs of words at once, in 4 bytes each."""
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def named(where: str, hint: str = "") -> Iterator[None]:
-    """Whatever a library raises (their errors have no common base that is public) becomes a
-    ResolverError.
+    """Turn whatever a library raises inside the block into a ResolverError, since the libraries'
+    errors have no common public base class.
     """
     try:
         yield
@@ -34,10 +34,10 @@ def named(where: str, hint: str = "") -> Iterator[None]:
 
 
 class Coreferee:
-    """Resolver ``coreferee``; ``pipeline``: one that is loaded already and has the component.
+    """Resolver ``coreferee``; ``pipeline`` may be a loaded spaCy pipeline with the component.
 
-    Coreferee finds heads. A head's mention is here the noun chunk that it is the root of, a
-    pronoun's or any other one's is the word; a coordination reaches from its first to its last one.
+    Coreferee finds head words. A head's mention here is the noun chunk that it is the root of, else
+    the word alone, as for pronouns; a coordination spans from its first to its last mention.
     """
 
     causal = False
@@ -55,7 +55,7 @@ class Coreferee:
         self._pipeline = pipeline
 
     def resolve(self, document: Document) -> list[Mention]:
-        """Mentions in no order; the words are the document's own."""
+        """Return the mentions in no particular order; the words are the document's own."""
         from spacy.tokens import Doc
 
         starts, words = set(document.sentence_starts), list(document.words)
@@ -70,7 +70,7 @@ class Coreferee:
         with named(f"coreferee, document {document.id}"):
             self._pipeline.get_pipe("coreferee").annotator.annotate(doc)
         chunks = {chunk.root.i: (chunk.start, chunk.end) for chunk in doc.noun_chunks}
-        found = {}  # in which a mention that is found twice stands once
+        found = {}  # keyed by mention, since one may be found twice
         for number, chain in enumerate(doc._.coref_chains, 1):
             for mention in chain:
                 spans = [chunks.get(head, (head, head + 1)) for head in mention.token_indexes]
@@ -80,7 +80,7 @@ class Coreferee:
 
 
 class Stanza:
-    """Resolver ``stanza``; ``pipeline``: one that is loaded already, of words that are given."""
+    """Resolver ``stanza``; ``pipeline`` may be a loaded pipeline that takes pretokenised text."""
 
     causal = False
     name = "stanza"
@@ -96,13 +96,13 @@ class Stanza:
                     "en",
                     processors="tokenize,coref",
                     tokenize_pretokenized=True,
-                    download_method=None,  # what is downloaded is the user's own decision
+                    download_method=None,  # what to download is the user's decision
                     verbose=False,
                 )
         self._pipeline = pipeline
 
     def resolve(self, document: Document) -> list[Mention]:
-        """Mentions chain by chain; the words and sentences are the document's own."""
+        """Return the mentions chain by chain; the words and sentences are the document's own."""
         where = f"stanza, document {document.id}"
         if len(document.words) > LONGEST:
             raise ResolverError(
@@ -115,7 +115,7 @@ class Stanza:
         mentions, missing = [], 0
         for number, chain in enumerate(answer.coref, 1):
             for mention in chain.mentions:
-                if isinstance(mention.start_word, tuple):  # a word that the text leaves out
+                if isinstance(mention.start_word, tuple):  # a word that is elided in the text
                     missing += 1
                     continue
                 first = sentences[mention.sentence].start

@@ -1,8 +1,8 @@
-"""The resolver that needs no weights: names by their spelling, with titles and shared last words.
+"""The resolver that needs no weights: it links names by spelling, titles and shared last words.
 
 Mr. Darcy, Darcy and Fitzwilliam Darcy are one entity, Mr. Bennet, Mrs. Bennet and Miss Bennet are
-three. Descriptions are left alone, and so are pronouns unless he and she are asked for. One pass
-over the words, the same answer each time.
+three. Descriptions are left alone, and so are pronouns unless he and she are asked for. It makes
+one pass over the words, and always gives the same answer.
 """
 
 import re
@@ -29,10 +29,10 @@ from entity_transformers.resolve.lexicon import (
 )
 
 BEARERS = 16
-"""The latest entities that are looked at for a name word: keeps the time linear."""
+"""How many of the latest entities with a name word are compared, to keep the time linear."""
 
 REACH = 120
-"""Words over which he and she look back for somebody, by name or by a pronoun."""
+"""How many words back he and she look for a person, mentioned by name or by a pronoun."""
 
 _INITIALS = re.compile(r"(?:[A-Z]\.)+|[A-Z]")
 _POSSESSIVE = re.compile(r"['’]s?$")
@@ -41,17 +41,17 @@ _PRONOUNS = dict.fromkeys("he him his himself".split(), "m") | dict.fromkeys(
 )
 
 _ENDS = frozenset(". ? ! : ; ... … .... -- — ( [ * “ ‘ \" ' `` '' ” ’ ‘‘ ’’".split())
-"""Marks after which a capital tells nothing."""
+"""Marks after which a capital letter is no sign of a name."""
 
 
 class Form(NamedTuple):
-    """What a word's spelling tells.
+    """What the spelling of a word tells about it.
 
     key      lower case, without possessive and full stop
     capital  begins with a capital letter and may be part of a name
     title    is a title, e.g. Mr.
     initial  is an initial, e.g. J. or J.R.R.
-    shouted  is of capitals alone, and more than one
+    shouted  has two or more letters, all of them capitals
     """
 
     key: str
@@ -63,7 +63,7 @@ class Form(NamedTuple):
 
 @lru_cache(1 << 16)
 def read_form(word: str) -> Form:
-    """The form of a word, from the word alone."""
+    """Return the form of a word, which depends on the word alone."""
     initial = bool(_INITIALS.fullmatch(word)) and word != "I"
     bare = _POSSESSIVE.sub("", word) if len(word) > 2 else word
     key = bare.lower() if initial and len(bare) > 2 else bare.lower().rstrip(".")
@@ -76,12 +76,12 @@ def read_form(word: str) -> Form:
 
 @dataclass(frozen=True)
 class Name:
-    """What a span's words say: ``surface``, all of them in lower case without the article; the
-    first and the last word of a full name, or ``alone``, a single one that may be either.
+    """What a name's words tell: ``surface``, all in lower case without the article; ``given`` and
+    ``last``, the first and last word of a full name; ``alone``, a word that may be either.
 
     suffix  what follows the name (II, Jr.)
-    gender  m, f or ""; ``wed``: wife, maid or ""
-    thing   no person: it is only ever called by the same words
+    gender  m, f or ""; ``wed``: wife, maid, office or ""
+    thing   whether it is no person's name: then only the same words refer to the same entity
     """
 
     surface: tuple[str, ...]
@@ -96,7 +96,7 @@ class Name:
 
 @dataclass
 class Entity:
-    """What the names that it was called by say of one entity, as in `Name`."""
+    """One entity, with what the names that refer to it tell; the fields are those of `Name`."""
 
     number: int
     given: str = ""
@@ -107,7 +107,7 @@ class Entity:
     wed: str = ""
 
     def may_be(self, name: Name) -> bool:
-        """May it be called by the name, which shares a word with one of its own?"""
+        """Tell whether the entity may have this name, which shares a word with one of its own."""
         for ours, theirs in (
             (self.gender, name.gender),
             (self.wed, name.wed),
@@ -129,13 +129,13 @@ class Entity:
         return name.alone == self.last and (bool(name.gender) or self.gender != "f")
 
     def learn(self, name: Name) -> None:
-        """Add what the name says."""
+        """Fill in what the name tells and earlier names did not."""
         for key in ("given", "last", "alone", "suffix", "gender", "wed"):
             setattr(self, key, getattr(self, key) or getattr(name, key))
 
 
 def _same_given(one: str, other: str) -> bool:
-    """Are two given names the same, or one the other's initial?"""
+    """Tell whether two given names are the same, or one is the other's initial."""
     if one == other:
         return True
     short, long = sorted((one, other), key=len)
@@ -143,7 +143,7 @@ def _same_given(one: str, other: str) -> bool:
 
 
 class Register:
-    """The entities so far, by what they were called, and the words of their names."""
+    """The entities found so far, by the names used for them, and the words of these names."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -153,8 +153,8 @@ class Register:
         self._latest_person: dict[str, tuple[int, Entity]] = {}
 
     def find(self, name: Name, at: int) -> int:
-        """Number of the entity that the name at word ``at`` is taken for: one called exactly so,
-        else the latest that may be, else a new one.
+        """Return the number of the entity that the name at word ``at`` refers to: one called
+        exactly so, else the latest that may have the name, else a new one.
         """
         entity = self.surfaces.get(name.surface) or self._latest(name)
         if entity is None:
@@ -168,7 +168,7 @@ class Register:
                 bearers.move_to_end(entity.number)
                 if len(bearers) > BEARERS:
                     bearers.popitem(last=False)
-            # a person is called by a title, or by a given and a last name
+            # a title, or a given and a last name, shows that this is a person
             if entity.gender or entity.wed or (entity.given and entity.last):
                 self._latest_person[entity.gender] = (at, entity)
         self.words.update(set(name.surface) - TITLES.keys() - THINGS - WEAK)
@@ -176,13 +176,13 @@ class Register:
         return entity.number
 
     def find_person(self, gender: str, at: int) -> int | None:
-        """Number of the person that he (m) or she (f) at word ``at`` is taken for: the latest of
-        that or of unknown gender, whose it is from now on; None where `REACH` holds nobody.
+        """Return the number of the person to whom he (m) or she (f) at word ``at`` refers: the
+        latest of this or of unknown gender, which becomes this; None if nobody is within `REACH`.
         """
         found = [
             self._latest_person[key]
             for key in (gender, "")
-            # whose gender has been learnt since is found by it, if at all
+            # a person whose gender has been learnt since is listed under that
             if key in self._latest_person and self._latest_person[key][1].gender == key
         ]
         last, person = max(found, key=lambda pair: pair[0], default=(at - REACH - 1, None))
@@ -193,7 +193,7 @@ class Register:
         return person.number
 
     def _latest(self, name: Name) -> Entity | None:
-        """The latest entity that may have the name; a known equal gender wins."""
+        """Return the latest entity that may have the name, preferring one of the same gender."""
         if name.thing:
             return None
         found = [
@@ -206,7 +206,7 @@ class Register:
 
 
 def parse_name(forms: Sequence[Form]) -> Name:
-    """A span's words taken apart: titles, name, suffix; particles are part of the surface alone."""
+    """Take a name apart into titles, words and suffix; only its surface keeps the particles."""
     keys = [form.key for form in forms if form.key not in {"the", ""}]
     first = next((i for i, key in enumerate(keys) if key not in TITLES), len(keys))
     titles, words = keys[:first], keys[first:]
@@ -236,11 +236,11 @@ def parse_name(forms: Sequence[Form]) -> Name:
 class Names:
     """Resolver ``names``.
 
-    causal    a mention and its entity depend on what stands before and on the word right after it,
-              which tells that the name has ended; otherwise the whole document tells which capitals
-              at sentence starts are names
-    pronouns  he and she, in all their cases, are the latest person of their gender; other pronouns
-              are left alone
+    causal    a mention and its entity depend only on the text before it and on the word right after
+              it, which shows that the name has ended; otherwise the whole document tells which
+              capitals at sentence starts are names
+    pronouns  he and she, in all their cases, refer to the latest person of their gender; other
+              pronouns are left alone
     """
 
     causal: bool = False
@@ -248,12 +248,12 @@ class Names:
 
     @property
     def name(self) -> str:
-        """names, names-pronouns, names-causal or names-pronouns-causal."""
+        """One of names, names-pronouns, names-causal and names-pronouns-causal."""
         return "names" + "-pronouns" * self.pronouns + "-causal" * self.causal
 
     def resolve(self, document: Document) -> list[Mention]:
-        """Mentions in reading order, which never overlap; entities are numbered from 1 by first
-        appearance. Words and sentence starts are all that is read.
+        """Return mentions in reading order, which never overlap; entities are numbered from 1 by
+        first appearance. Only words and sentence starts are read.
         """
         return list(_Reading(document, self.causal, self.pronouns))
 
@@ -267,8 +267,8 @@ class _Reading:
         self.forms = [read_form(word) for word in self.words]
         self.causal = causal
         self.pronouns = _PRONOUNS if pronouns else {}
-        # spellings that tell whether a capital at a sentence's start is a name's: seen in lower
-        # case, and with a capital where no sentence starts
+        # evidence on capitals at sentence starts: the words seen in lower case, and those seen
+        # with a capital elsewhere
         self.lower, self.inner = set[str](), set[str]()
         self.register = Register()
         if not causal:
@@ -300,15 +300,15 @@ class _Reading:
                 self.inner.add(form.key)
 
     def _opens(self, at: int) -> bool:
-        """Would any word have a capital here?"""
+        """Tell whether any word would have a capital here."""
         return at in self.starts or self.words[at - 1] in _ENDS
 
     def _goes_on(self, at: int) -> bool:
-        """Is there a word here, of the same sentence as the one before?"""
+        """Tell whether there is a word here in the same sentence as the one before."""
         return at < len(self.words) and at not in self.starts
 
     def _match(self, at: int) -> tuple[int, bool]:
-        """Where the reading goes on, and is what lies between a name?"""
+        """Return where reading goes on, and whether the words until there are a name."""
         name = self._skip_titles(at)
         if name == at:
             form = self.forms[at]
@@ -324,14 +324,14 @@ class _Reading:
         return end, name > at or self._is_name(at, end)
 
     def _match_of(self, at: int) -> tuple[int, bool]:
-        """The same after the first word of Duke of Wellington, which is no name by itself."""
+        """Return the same for names like Duke of Wellington, ``at`` being the second word."""
         if not (self._goes_on(at) and self.words[at] == "of"):
             return at, False
         end = self._skip_words(at + 1)
         return (end, True) if end > at + 1 else (at, False)
 
     def _skip_titles(self, at: int) -> int:
-        """The first word after the titles that stand here."""
+        """Return the index of the first word after the titles that stand here."""
         end = at
         while (end == at or self._goes_on(end)) and self.forms[end].title:
             end += 1
@@ -340,7 +340,7 @@ class _Reading:
         return end
 
     def _skip_words(self, at: int, title: str = "") -> int:
-        """The first word after those that go on with a name here; ``title``: the word before."""
+        """Return the index after the words that continue a name here; ``title`` precedes them."""
         end = at
         while self._goes_on(end):
             word, form = self.words[end], self.forms[end]
@@ -353,7 +353,7 @@ class _Reading:
         return end
 
     def _may_begin(self, at: int) -> bool:
-        """Is the capital one that a name may begin with?"""
+        """Tell whether a name may begin with the capitalised word here."""
         key = self.forms[at].key
         if not self._opens(at) or key in self.register.words or key in self.inner:
             return True
@@ -361,12 +361,12 @@ class _Reading:
             return False
         if key in GIVEN or not self._goes_on(at + 1):
             return key in GIVEN
-        # seen neither way: the first of several capitals, unless the second is a name by itself
+        # no evidence: a name if another capital follows, unless that is a known name by itself
         following = self.forms[at + 1]
         return following.capital and following.key not in self.register.words
 
     def _is_name(self, start: int, end: int) -> bool:
-        """Are the words, without a title, a name by themselves?"""
+        """Tell whether these words, which have no title, are a name by themselves."""
         forms = self.forms[start:end]
         if all(form.key in WEAK or form.initial for form in forms):
             return len(forms) > 1 and forms[-1].key in THINGS  # British Museum
@@ -374,7 +374,7 @@ class _Reading:
             return True
         if parse_name(forms).surface in self.register.surfaces:
             return True
-        # capitals throughout: a heading, or somebody shouts, unless it is one short word alone
+        # all in capitals: a heading or shouting, unless it is a single short word on its own
         beside = [i for i in (start - 1, end) if 0 <= i < len(self.words)]
         alone = not any(self.forms[i].shouted for i in beside)
         return len(forms) == 1 and alone and len(forms[0].key) <= 5

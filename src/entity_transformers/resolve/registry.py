@@ -12,25 +12,25 @@ from entity_transformers.resolve.base import Resolver, ResolverError
 
 FILE = "file:"
 SLOTS = 512
-"""About as many as a novel has names."""
+"""Number of slots: about as many as a novel has names."""
 
 
 class Slots:
     """Resolver ``slots-causal``, a control without coreference: every word is a mention, and its
-    entity one of `SLOTS` numbers in turn, so that a memory of entities becomes one of slots that
-    are written by recency.
+    entity is one of `SLOTS` numbers in turn, so that a memory of entities becomes one of slots that
+    hold the latest words.
     """
 
     causal = True
     name = "slots-causal"
 
     def resolve(self, document: Document) -> list[Mention]:
-        """Mentions in reading order; entities are numbered from 1, again after the last slot."""
+        """Return mentions in reading order; entity numbers go from 1 to `SLOTS` and start over."""
         return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
 
 
 class Answers:
-    """Resolver ``file:PATH``: the chains of a corpus in any format, of the same words."""
+    """Resolver ``file:PATH``: the chains of a corpus file in any format, with the same words."""
 
     causal = False
     name = "file"
@@ -40,8 +40,8 @@ class Answers:
         self._documents = {one.id: one for one in read_corpus(detect_format(path)[0], path)}
 
     def resolve(self, document: Document) -> Sequence[Mention]:
-        """The mentions of the document of that name, or of the only one; ResolverError where there
-        is none, or one of other words.
+        """Return the mentions of the file's document of the same name, or of its only document;
+        ResolverError if there is neither, or if its words differ.
         """
         [*found] = self._documents.values()
         if document.id in self._documents:
@@ -84,17 +84,17 @@ REGISTRY: dict[str, Callable[[], Resolver]] = {
     "names-pronouns": partial(_names, pronouns=True),
     "names-pronouns-causal": partial(_names, causal=True, pronouns=True),
     "slots-causal": Slots,
-    # the English models have learnt from ParCor and LitBank
+    # the English models were trained on ParCor and LitBank
     "coreferee": partial(_library, "Coreferee"),
-    # udcoref has learnt from CorefUD, which holds GUM's texts and, since 1.2, LitBank; gum from GUM
+    # udcoref was trained on CorefUD, which has GUM's texts and, since 1.2, LitBank; gum on GUM
     "stanza": partial(_library, "Stanza"),
 }
-"""What makes each resolver; a program may add its own."""
+"""What creates each resolver, by name; a program may add its own."""
 
 
 def make_resolver(name: str) -> Resolver:
-    """The resolver of that name (with or without the ``resolver:`` of a label layer), or the
-    answers of file:PATH; ResolverError for an unknown one.
+    """Return the resolver of that name (with or without the ``resolver:`` of a label layer), or the
+    answers of file:PATH; ResolverError for an unknown name.
     """
     name = name.removeprefix("resolver:")
     if name.startswith(FILE):
@@ -105,8 +105,8 @@ def make_resolver(name: str) -> Resolver:
 
 
 def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = False) -> None:
-    """ValueError where ``key`` names labels of a resolver that is not among ``resolvers``, or of
-    one that reads on where labels lag: lagged ones, and those that the model will ``lag`` itself.
+    """Raise ValueError if ``key`` names labels of a resolver that is not among ``resolvers``, or
+    lagged labels of a resolver that reads ahead; with ``lag`` the model lags any labels itself.
     """
     change, base = split_layer(labels)
     resolver = base.removeprefix(RESOLVER)
@@ -119,7 +119,7 @@ def check_layer(key: str, labels: str, resolvers: Sequence[str], lag: bool = Fal
 
 
 def check_causal(labels: str, resolver: str) -> None:
-    """ValueError where ``labels`` are of a resolver that reads on before it decides."""
+    """Raise ValueError if ``labels`` come from a resolver that reads ahead before it decides."""
     causal = [name for name in REGISTRY if name.endswith("-causal")]
     if resolver in REGISTRY and resolver not in causal:
         raise ValueError(
