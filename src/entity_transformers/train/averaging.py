@@ -1,4 +1,4 @@
-"""Averages of weights beside a training (NT-ASGD)."""
+"""Running averages of a training's weights (NT-ASGD)."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -11,10 +11,10 @@ from torch.optim.swa_utils import get_swa_multi_avg_fn
 class Averaging:
     """Non-monotonically triggered averages of weights (NT-ASGD; Merity et al., 2018, algorithm 1).
 
-    Gradient descent goes on unchanged. Beside it stands the mean of the weights after every step
-    since step T, after which a validation was worse than the best one but the latest n before it.
-    The mean is what is validated and saved; the steps are never taken from it. ``interval`` is n;
-    with None, for other optimizers, the means never begin.
+    Gradient descent goes on unchanged. Beside it the mean of the weights after every step from step
+    T on is kept, where T is the first step whose validation is worse than the best one before, the
+    latest n left out. The mean is validated and saved, but no step is ever taken from it.
+    ``interval`` is n; with None, for other optimizers, averaging never begins.
     """
 
     def __init__(self, module: nn.Module, interval: int | None) -> None:
@@ -25,8 +25,8 @@ class Averaging:
         self._average = get_swa_multi_avg_fn()
 
     def follow(self, loss: float | None) -> bool:
-        """Begin with the present weights if a validation, whose ``loss`` it is, says so; returns
-        whether they begin now.
+        """Begin to average, with the present weights, if a validation with this ``loss`` triggers
+        it; return whether averaging begins now.
         """
         if self.interval is None or self.means or loss is None:
             return False
@@ -39,20 +39,20 @@ class Averaging:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the weights after one more step into the means, once these have begun."""
+        """Add the weights after one more step to the means, if averaging has begun."""
         if self.means:
             self._average(list(self.means.values()), list(self.weights.values()), self.steps)
             self.steps += 1
 
     @torch.no_grad()
     def put(self, tensors: Mapping[str, Tensor] | None = None) -> None:
-        """Put the means, if they have begun, or these ``tensors`` into the module."""
+        """Put the means, if averaging has begun, or these ``tensors`` into the module."""
         for name, tensor in (self.means if tensors is None else tensors).items():
             self.weights[name].copy_(tensor)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """The module with the means in it, if they have begun; then with its own weights again."""
+        """Put the means into the module inside the block, if averaging has begun."""
         own = {name: self.weights[name].detach().clone() for name in self.means}
         self.put()
         try:
@@ -61,7 +61,7 @@ class Averaging:
             self.put(own)
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps: losses so far, steps, means."""
+        """Return the tensors for a checkpoint: losses so far, steps, means."""
         if self.interval is None:
             return {}
         losses = torch.tensor(self.losses, dtype=torch.float64)
@@ -69,7 +69,7 @@ class Averaging:
         return {"losses": losses, "steps": torch.tensor(self.steps), **means}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put what `state` gave back."""
+        """Restore what `state` returned."""
         if self.interval is not None:
             self.losses, self.steps = state["losses"].tolist(), int(state["steps"])
             self.means = {
@@ -80,6 +80,6 @@ class Averaging:
 
 
 def begins(losses: list[float], loss: float, interval: int) -> bool:
-    """Is ``loss`` worse than the best of ``losses`` but the latest ``interval`` (algorithm 1)?"""
+    """Tell whether ``loss`` exceeds the best of ``losses``, the latest ``interval`` left out."""
     earlier = losses[: max(0, len(losses) - interval)]
     return bool(earlier) and loss > min(earlier)

@@ -1,5 +1,5 @@
-"""Where a training run stands, in memory and on disk: files of safetensors, never a pickle, whole
-or damaged, held by one run at a time; and its learning curve (figures 2 and 3).
+"""The state of a training run, in memory and on disk, and its learning curve (figures 2 and 3). Its
+files are safetensors, never pickles; damage is detected, and one run at a time holds them.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ class TrainingError(RuntimeError):
 
 @dataclass
 class Progress:
-    """What a snapshot keeps beside the tensors, the learning curve so far among it. Losses are nats
-    per token, of the training split means over steps.
+    """What a snapshot keeps besides the tensors, including the learning curve so far. Losses are
+    nats per token; those of the training split are means over steps.
     """
 
     step: int = 0
@@ -56,7 +56,7 @@ class Progress:
     seconds: float = 0.0
 
     def add_step(self, loss: float, tokens: int, moved: bool) -> None:
-        """One more step, on ``tokens`` tokens; ``moved``: its gradient was finite and used."""
+        """Count a step on ``tokens`` tokens; ``moved``: its gradient was finite and used."""
         self.step += 1
         self.tokens += tokens
         self.skipped_steps += not moved
@@ -66,12 +66,12 @@ class Progress:
         self.interval_steps += 1
 
     def take_train_loss(self) -> float:
-        """The mean loss since the last row of the curve, whose sum starts anew."""
+        """Return the mean loss since the last row of the curve, and start its sum anew."""
         loss, self.loss_sum, self.loss_steps = self.loss_sum / self.loss_steps, 0.0, 0
         return loss
 
     def add_validation(self, on: float, off: float) -> bool:
-        """Note a validation, entities on and off; returns whether it is the best so far."""
+        """Note a validation's losses, entities on and off; return whether it is the best so far."""
         self.train_loss = self.interval_loss_sum / self.interval_steps
         self.interval_loss_sum, self.interval_steps = 0.0, 0
         self.dev_loss_on, self.dev_loss_off = on, off
@@ -84,8 +84,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a run needs to go on: named tensors (weights, optimizer, memory, random state) and
-    where it stands.
+    """Everything that a run needs to resume: named tensors (weights, optimizer, memory, random
+    state) and its progress.
     """
 
     tensors: dict[str, Tensor]
@@ -93,9 +93,9 @@ class Snapshot:
 
 
 class CheckpointStore:
-    """Snapshots of one run in ``folder``, each a file named by its step and by the sha256 of its
-    bytes; a half-written one is never seen, and one that is damaged, or of another ``run`` (any
-    name that tells runs apart), is passed over.
+    """Snapshots of one run in ``folder``, each in a file named by its step and the sha256 of its
+    bytes. A half-written snapshot is never seen; one that is damaged, or of another ``run`` (any
+    name that tells runs apart), is skipped.
     """
 
     def __init__(self, folder: Path, keep: int, run: str = "") -> None:
@@ -104,8 +104,8 @@ class CheckpointStore:
         self._remove(folder.glob(".*"))
 
     def save(self, step: int, snapshot: Snapshot) -> None:
-        """Write the snapshot of ``step``, and drop all but the newest ``keep``. One that is there
-        stays as it is.
+        """Write the snapshot of ``step`` unless there is one already, and delete all but the newest
+        ``keep``.
 
         Its bytes have reached the disk before it gets its name.
         """
@@ -125,10 +125,10 @@ class CheckpointStore:
         self._remove(self._list()[: -self.keep])
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot that can be read, or None before the first; a damaged one is logged,
-        and removed by the next `save`.
+        """Return the newest snapshot that can be read, or None before the first; a damaged one is
+        logged, and removed by the next `save`.
 
-        Where there are some and none can be read: TrainingError.
+        TrainingError if there are snapshots but none of them can be read.
         """
         for path in reversed(self._list()):
             try:
@@ -162,12 +162,12 @@ class CheckpointStore:
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Names under ``prefix/``, tensors detached on the CPU."""
+    """Return detached copies of the tensors on the CPU, with ``prefix/`` before their names."""
     return {f"{prefix}/{name}": tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
 
 def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names lie under ``prefix/``, without it."""
+    """Return the tensors whose names begin with ``prefix/``, by the rest of the name."""
     return {
         name.removeprefix(f"{prefix}/"): tensor
         for name, tensor in tensors.items()
@@ -176,7 +176,7 @@ def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's per-parameter state as named tensors (``<index>/<key>``)."""
+    """Return the optimizer's per-parameter state as named tensors (``optimizer/<index>/<key>``)."""
     tensors = dict[str, Tensor]()
     for i, entry in optimizer.state_dict()["state"].items():
         tensors |= {f"{i}/{key}": torch.as_tensor(value) for key, value in entry.items()}
@@ -184,7 +184,7 @@ def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put the state of `pack_optimizer` back into ``optimizer``."""
+    """Restore the state that `pack_optimizer` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in unpack("optimizer", tensors).items():
         index, key = name.split("/")
@@ -193,15 +193,15 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """The states of the generators that this process draws from: the CPU's and, on CUDA, its
-    device's.
+    """Return the states of the random generators that this process uses: the CPU's and, on CUDA,
+    its device's.
     """
     cuda = {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {}
     return {"cpu": torch.get_rng_state(), **cuda}
 
 
 def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
-    """Put the states of `random_states` back; a run that goes on on the CPU leaves CUDA's out."""
+    """Restore what `random_states` returned; a run that resumes on the CPU ignores CUDA's state."""
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)
@@ -209,8 +209,8 @@ def set_random_states(states: dict[str, Tensor], device: torch.device) -> None:
 
 @contextlib.contextmanager
 def hold(state: Path) -> Iterator[None]:
-    """Keep other runs out of ``state`` by a lock, which the kernel opens however the process ends:
-    where another run has it, ValueError. A file system without locks counts as locked.
+    """Keep other runs out of folder ``state`` by a lock, which the kernel releases however the
+    process ends; ValueError if another run holds it. A file system without locks causes a warning.
     """
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("w") as file:

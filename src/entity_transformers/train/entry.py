@@ -1,4 +1,4 @@
-"""One model of a study, or its static word vectors, trained from its entry: what step lm does."""
+"""Trains one model of a study, or its static word vectors, from its entry, for step lm."""
 
 import logging
 import sys
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 def train_model(run: Run) -> list[Row]:
-    """Train one model, or finish it: it goes on where it stands in a folder below work/lm, named by
-    a digest of all that it depends on. A signal ends the process after a step, its state saved.
+    """Train one model, or finish its training, which resumes from a folder below work/lm named by a
+    digest of all that it depends on. A signal ends the process after a step, its state saved.
     """
     weights = find_weights(run.entry.initial_weights)
     entry, state = starting_from(run.entry, weights), run.work / name_state(run, weights)
@@ -62,7 +62,7 @@ def train_model(run: Run) -> list[Row]:
 
 
 def name_state(run: Run, weights: Path | None) -> str:
-    """The folder of a training's state: a digest of its code, its values and the bytes it reads."""
+    """Return the name of a training's folder: a digest of its code, values and input files."""
     corpus = run.home("corpus")
     names = dict.fromkeys((*run.step.reads["corpus"], *run.entry.kind.reads))
     inputs = [*(corpus / name for name in names), *list_weights(weights)]
@@ -71,13 +71,13 @@ def name_state(run: Run, weights: Path | None) -> str:
 
 
 def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
-    """The entry with the folder that its weights were found in."""
+    """Return the entry with the folder in which its initial weights were found."""
     folder = None if weights is None else str(weights)
     return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
 def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedCorpus) -> Training:
-    """The training where it stands."""
+    """Build the model and its training, resumed from the latest checkpoint if there is one."""
     started, params, seed = time.monotonic(), run.params, cast(int, run.seed)
     unlabelled = give(held_out, "none")
 
@@ -105,8 +105,8 @@ def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedC
 
 
 def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
-    """The objective per target: of the next token's the nats of all tokens of the split, else
-    `mean_objective`. Numbers of two objectives have nothing in common.
+    """Return the objective per target: for next-token prediction the mean nats of all tokens of the
+    split, else `mean_objective`. Values of different objectives cannot be compared.
     """
     if model.objective == "causal":
         return mean_loss(model, corpus, window=params.window)
@@ -114,9 +114,9 @@ def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmPara
 
 
 def count_training(training: Training, params: Any, held_out: int) -> dict[str, Any]:
-    """Losses are those of the weights that were kept: of the last step, or of the step with the
-    lowest dev loss. Seconds are medians over the steps; a validation step scores as many tokens as
-    a training step has, entities given; of ``held_out`` tokens in all.
+    """Return the numbers of a training. Losses are those of the weights that were kept: of the last
+    step, or of the step with the lowest dev loss. Seconds per step are medians; a validation step
+    scores, with entities, as many of the ``held_out`` tokens as a training step reads.
     """
     progress = training.progress
     last = progress.train_loss, progress.dev_loss_on, progress.dev_loss_off
@@ -145,7 +145,7 @@ def count_training(training: Training, params: Any, held_out: int) -> dict[str, 
 
 MACHINE = {"device": "cpu", "threads": 1}
 LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
-    # over the interval before the weights scored, dropout on
+    # over the interval before these weights, with dropout
     "train_loss": ("loss", {"split": "train"}),
     "dev_loss_on": ("loss", {"split": "dev", "entities": "on"}),
     "dev_loss_off": ("loss", {"split": "dev", "entities": "off"}),
@@ -160,10 +160,10 @@ COSTS = {"tokens_before": "tokens_seen", "seconds_before": "seconds_total"}
 
 
 def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = "") -> list[Row]:
-    """The rows of a training's numbers, None where there is none. Seconds stand with the machine
-    that they were measured on; losses of another ``objective`` than the next token's under its
-    name, so that no table puts them beside nats per token. What the weights cost that it started
-    from is counted as ``*_before``.
+    """Return the rows of a training's numbers, with None for missing ones. Seconds come with the
+    machine that they were measured on; losses of an ``objective`` other than the next token's come
+    under its name, so that no table puts them beside nats per token. What the training of the
+    initial weights cost is given as ``*_before``.
     """
     machine = {name: numbers.get(name, value) for name, value in MACHINE.items()}
     rows: list[Row] = []
@@ -182,8 +182,8 @@ def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = ""
 
 
 def read_numbers(folder: Path | None) -> dict[str, float]:
-    """The numbers of the training that left a model in ``folder``, by measure; none where it does
-    not say them.
+    """Return the numbers of the training that left a model in ``folder``, by measure; none if the
+    folder does not have them.
     """
     if folder is None or not (folder / "rows.csv").is_file():
         return {}
@@ -192,9 +192,9 @@ def read_numbers(folder: Path | None) -> dict[str, float]:
 
 
 def read_cost(weights: Path | None) -> dict[str, float]:
-    """``tokens_before`` and ``seconds_before``: what the model in the folder ``weights`` was
-    trained on, and for how long, all earlier trainings counted in. Empty without weights, and where
-    the folder does not say it.
+    """Return ``tokens_before`` and ``seconds_before``: on how many tokens and how long the model in
+    the folder ``weights`` was trained, including all earlier trainings. Empty without weights, or
+    if the folder does not tell.
     """
     found = read_numbers(weights)
     costs = {before: found.get(own, 0) + found.get(before, 0) for before, own in COSTS.items()}
@@ -203,8 +203,8 @@ def read_cost(weights: Path | None) -> dict[str, float]:
 
 
 def train_vectors(run: Run) -> list[Row]:
-    """Train the word vectors of one model on the words of train, or take those that it starts from;
-    the curve has a row per epoch. A training that was stopped begins anew.
+    """Train one model's word vectors on the words of train, or take those that it starts from; the
+    curve has a row per epoch. A stopped training starts over.
     """
     if run.entry.kind.missing:
         raise ValueError(f"models.{run.model}: {run.entry.kind.missing}")
@@ -234,7 +234,7 @@ def train_vectors(run: Run) -> list[Row]:
         "parameters": fitted,
         "word_vectors": len(vectors.words),
         "epochs": len(curve),
-        # those of the study's encoder, so that tokens_seen has one unit for all models
+        # of the study's tokenizer, so that tokens_seen has one unit for all models
         "tokens_seen": read,
         "tokens_per_second": read / seconds,
         "seconds_total": seconds,
@@ -243,8 +243,8 @@ def train_vectors(run: Run) -> list[Row]:
 
 
 def _take_vectors(run: Run, weights: Path) -> tuple[WordVectors, int]:
-    """The vectors of a folder, and how many numbers were fitted for them; those of another kind or
-    width: ValueError.
+    """Return the vectors of a folder, and how many numbers were fitted for them; ValueError for
+    vectors of another kind or width.
     """
     entry, vectors = run.entry, load(weights)
     found = {**read_json(weights / "config.json"), "width": vectors.width}

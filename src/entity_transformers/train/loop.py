@@ -51,21 +51,21 @@ CALMER = "lower lm.learning_rate or set lm.clip_norm"
 SMALLER = "set lm.gradient_checkpointing to true, or lower lm.documents_per_step or lm.window"
 
 
-# not an error: the run goes on from its snapshot when it is called again
+# not an error: started again, the run resumes from its snapshot
 class TrainingStopped(Exception):  # noqa: N818
     """A signal or the time budget ended the run after its state was saved."""
 
 
 @dataclass
 class Training:
-    """One run: the model with its optimizer, memories and progress, on windows that depend on
-    (corpus, seed, step) alone.
+    """One training run: the model with its optimizer, memories and progress, on windows that depend
+    on (corpus, seed, step) alone.
 
-    ``corpus`` carries the labels that the model learns. ``validate`` gives the model's mean loss
-    per token on held-out text, with the labels that it is given or without; it is called in
-    evaluation mode. ``store`` is saved to each ``checkpoint_every`` steps, and after the last one.
-    ``max_minutes``: save and stop after so many. ``started`` is when this life of the run began
-    (time.monotonic).
+    ``corpus`` carries the labels that the model is trained with. ``validate`` returns the model's
+    mean loss per token on held-out text, read with its labels or without; it is called in
+    evaluation mode. A snapshot is saved to ``store`` every ``checkpoint_every`` steps, and after
+    the last one. The run is saved and stopped after ``max_minutes`` since ``started``
+    (time.monotonic), when this process took it up.
     """
 
     model: LanguageModel
@@ -96,8 +96,8 @@ class Training:
         self.optimizer = make_optimizer(self.model.module, params)
         self.averaging = Averaging(self.model.module, averaging_interval(params))
         torch.manual_seed(self.seed)
-        # else window by window, in `Streams`
         own = self.model.objective != "causal"
+        # causal models with several windows per step recompute window by window, in `Streams`
         if params.gradient_checkpointing and (own or self.windows_per_step == 1):
             self.model.checkpoint_activations()
         if params.attention == "flex" and self.device.type != "cpu":
@@ -109,11 +109,11 @@ class Training:
         self.earlier_seconds = self.progress.seconds
 
     def run(self, caught: list[int] | None = None) -> Progress:
-        """Train to the last step; `TrainingStopped` if a signal or the time budget comes first, the
-        state saved.
+        """Train to the last step; if a signal or the time budget comes first, save the state and
+        raise `TrainingStopped`.
 
-        ``caught``: the list of a `caught_signals` that this is called in; a signal that is there
-        already counts after one step.
+        ``caught`` is the list of an enclosing `caught_signals`; a signal that is already in it
+        takes effect after one step.
         """
         if self.progress.step < self.params.steps:
             with caught_signals(caught) as caught:
@@ -136,7 +136,7 @@ class Training:
             )
 
     def train_step(self) -> None:
-        """One optimizer step; its mean loss per token goes into ``progress``."""
+        """Take one optimizer step, and add its mean loss per token to ``progress``."""
         begin, progress, count = time.perf_counter(), self.progress, self.windows_per_step
         if not self.model.module.training:
             self.model.module.train()
@@ -153,8 +153,8 @@ class Training:
         self.step_seconds.append(time.perf_counter() - begin)
 
     def window(self, index: int) -> Window:
-        """The window of the plan as the model's objective shows it: a pure function of (corpus,
-        seed, index), as the plan itself.
+        """Return a window of the plan as the model's objective shows it, which depends, as the plan
+        does, on (corpus, seed, index) alone.
         """
         return show_window(self.model, self.plan, index, self.params, self.seed)
 
@@ -186,7 +186,7 @@ class Training:
         self.log(self._status(row))
 
     def _compare(self) -> CurveRow:
-        """Validate the weights as they stand, and keep them where they are the best so far."""
+        """Validate the weights as they stand; keep the best ones if ``final_weights`` says so."""
         progress, on = self.progress, self._validate(labels=True)
         off = self._validate(labels=False) if self.model.can("entities") else on
         if progress.add_validation(on, off) and self.params.final_weights == "best":
@@ -194,8 +194,8 @@ class Training:
         return {"dev_loss_on": on, "dev_loss_off": off}
 
     def _validate(self, labels: bool) -> float:
-        """The held-out loss, never compiled: its windows have too many shapes. One that is not
-        finite raises TrainingError.
+        """Return the held-out loss, computed without compilation, since its windows have too many
+        shapes. TrainingError if it is not finite.
         """
         begin, compiled = time.perf_counter(), self.params.compile != "off"
         eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
@@ -249,8 +249,8 @@ class Training:
         self.log(f"resuming from step {self.progress.step}")
 
     def load_final_weights(self) -> None:
-        """Put the weights that the study goes on with into the model: those of the last step, or of
-        the lowest dev loss; averages where they are averaged.
+        """Put the weights that the study uses from here on into the model: those of the last step
+        or of the lowest dev loss, or the averages if weights are averaged.
         """
         if self.best:
             self.model.module.load_state_dict(unpack("best", self.best))
@@ -258,16 +258,16 @@ class Training:
             self.averaging.put()
 
     def seconds(self) -> float:
-        """Seconds of all lives of the run so far; of one that was killed those up to its last
-        snapshot.
+        """Return the seconds that all processes of the run have taken so far; one that was killed
+        counts up to its last snapshot.
         """
         return self.earlier_seconds + time.monotonic() - self.started
 
 
 @contextlib.contextmanager
 def caught_signals(caught: list[int] | None = None) -> Iterator[list[int]]:
-    """SIGTERM and SIGINT are noted in the list instead of ending the process (in the main thread;
-    elsewhere nothing is).
+    """Inside the block, append SIGTERM and SIGINT to the list instead of ending the process (in the
+    main thread; elsewhere nothing changes).
     """
     caught = [] if caught is None else caught
     try:
@@ -285,8 +285,8 @@ def caught_signals(caught: list[int] | None = None) -> Iterator[list[int]]:
 
 
 def learning_rate(step: int, params: LmParams) -> float:
-    """Rate of step ``step`` (0-based): linear warm-up, then constant or a cosine to 0 at the last
-    step.
+    """Return the learning rate of step ``step`` (0-based): linear warm-up, then constant or a
+    cosine to 0 at the last step.
     """
     if step < params.warmup_steps:
         return params.learning_rate * (step + 1) / params.warmup_steps
@@ -297,8 +297,8 @@ def learning_rate(step: int, params: LmParams) -> float:
 
 
 def make_optimizer(model: nn.Module, params: LmParams) -> torch.optim.Optimizer:
-    """Fused AdamW, or plain gradient descent where the weights are averaged; weight decay on
-    matrices only, not on biases and layer norms.
+    """Return fused AdamW, or plain gradient descent if the weights are averaged, with weight decay
+    on matrices only, not on biases and layer norms.
     """
     every = list(model.parameters())
     groups = [
@@ -311,7 +311,7 @@ def make_optimizer(model: nn.Module, params: LmParams) -> torch.optim.Optimizer:
 
 
 def averaging_interval(params: LmParams) -> int | None:
-    """``nonmonotone_interval`` where the optimizer is asgd, else None (`Averaging`)."""
+    """Return ``nonmonotone_interval`` if the optimizer is asgd, else None (`Averaging`)."""
     if not isinstance(params, LSTMParams) or params.optimizer != "asgd":
         return None
     return params.nonmonotone_interval
@@ -320,8 +320,8 @@ def averaging_interval(params: LmParams) -> int | None:
 def apply_gradients(
     model: nn.Module, optimizer: torch.optim.Optimizer, step: int, params: LmParams
 ) -> bool:
-    """Clip and move the weights by step ``step``; a gradient that is not finite is dropped. Returns
-    whether they moved.
+    """Clip the gradients and update the weights in step ``step``; gradients that are not finite are
+    dropped. Return whether the weights were updated.
     """
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(step, params)
@@ -334,29 +334,30 @@ def apply_gradients(
 
 
 class KeptStates:
-    """What outlives a document (``memory_life: epochs``), to be given back when training reads it
-    again: ``states`` [C + 1, W], each chain as the latest finished reading of its document left it,
-    ones before the first; row 0 unused.
+    """The chains' vectors that outlive a document (``memory_life: epochs``), to be given back when
+    training reads it again. ``states`` [C + 1, W] has each chain's vector from the latest complete
+    reading of its document, ones before the first; row 0 is unused.
 
-    A step gives back what was kept when it began, and keeps at its end what its documents left: of
-    a chain that ended several times, in the last window and there in the last stream. 4 C W bytes.
+    A step gives back what was kept when it began, and at its end keeps what documents that ended
+    left: of a chain that ended repeatedly, what the last window, there the last stream, left. 4 C W
+    bytes.
     """
 
     def __init__(self, chains: int, width: int, device: torch.device) -> None:
         self.states = torch.ones(chains + 1, width, device=device)
 
     def begin(self, windows: Sequence[Window]) -> None:
-        """A step of these windows begins."""
+        """Begin a step of these windows."""
         ending = np.stack([window.ending for window in windows])
         where = ending.nonzero()
         latest = dict(zip(ending[where].tolist(), np.transpose(where).tolist(), strict=True))
         self._chains = torch.tensor(list(latest), dtype=torch.int64)
-        # window, stream and row
+        # window, stream and row of each chain's end
         self._ends = torch.tensor(list(latest.values()), dtype=torch.int64).view(-1, 3)
         self._left = self.states.new_zeros(len(latest), self.states.shape[1])
 
     def give_back(self, memory: EntityMemory, window: Window) -> EntityMemory:
-        """The memory as the window begins: rows of documents that start in it as they were kept."""
+        """Return the memory with kept vectors in rows of documents that start in the window."""
         streams, rows = window.starting.nonzero()
         vectors = self.states[torch.from_numpy(window.starting[streams, rows])]
         return memory.put(torch.from_numpy(streams), torch.from_numpy(rows), vectors)
@@ -370,12 +371,12 @@ class KeptStates:
         self._left[here] = memory.states.detach()[streams, rows]
 
     def commit(self) -> None:
-        """The step has ended: keep what was noted."""
+        """End the step: keep the vectors that were noted."""
         self.states[self._chains] = self._left
 
 
 class Streams:
-    """The streams and their states."""
+    """The parallel streams of documents with their states."""
 
     def __init__(self, model: LanguageModel, plan: WindowPlan, params: LmParams) -> None:
         self.model, self.params = model, params
@@ -385,10 +386,10 @@ class Streams:
         self.kept = KeptStates(chains, model.width, model.device) if keeps else None
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
-        """Backward pass of the mean loss over all targets of windows in a row, between which the
-        state is handed on, or of what the model learns by instead; returns that loss.
+        """Run the backward pass of the mean loss over all targets of consecutive windows, which
+        hand the state on, or of the sum that training minimises instead; return the mean loss.
         """
-        # a step may hide nothing, where it is of documents without text
+        # a step of documents without text may have no targets
         tokens = max(1, sum(map(count_targets, windows)))
         device, autocast = self.model.device.type, self.params.precision == "bfloat16"
         if self.kept is not None:
@@ -411,10 +412,10 @@ class Streams:
         return loss.item()
 
     def _read(self, windows: list[Window]) -> tuple[Tensor, Tensor | None, Any]:
-        """Sum of the losses over the windows, the sum that training minimises where it is another
-        one, and the state that the last window leaves.
+        """Return the sum of the losses over the windows, the sum that training minimises if it is a
+        different one, and the state after the last window.
         """
-        # of each window only the hidden states and the state are kept, the rest is computed again
+        # keep only each window's hidden states and state; the backward pass recomputes the rest
         recompute = self.params.gradient_checkpointing and len(windows) > 1
         state, read, states = self.state, [], []
         for index, window in enumerate(windows):
@@ -435,8 +436,9 @@ class Streams:
         return loss, self._find_objective(loss, states), state
 
     def _find_objective(self, loss: Tensor, states: list[Any]) -> Tensor | None:
-        """The mean of ``loss`` and the backward half's, if the model has one, and the penalties of
-        the windows that left ``states``; None where ``loss`` is all there is.
+        """Return the sum that training minimises: ``loss``, or its mean with the backward half's
+        loss if there is one, plus the penalties of windows that left ``states``; None if just
+        ``loss``.
         """
         halves = [half for state in states if (half := getattr(state, "backward", None))]
         penalties = [getattr(state, "penalty", None) for state in states]
@@ -449,12 +451,12 @@ class Streams:
         return None if objective is loss else objective
 
     def tensors(self) -> dict[str, Tensor]:
-        """The states of the streams, each [B, ...], and what is kept; empty without either."""
+        """Return the streams' states, each [B, ...], and the kept vectors; empty without either."""
         kept = {} if self.kept is None else {"kept": self.kept.states}
         return {**self.state.tensors(), **kept}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put what `tensors` gave back."""
+        """Restore what `tensors` returned."""
         own = {name: tensor for name, tensor in tensors.items() if name != "kept"}
         self.state = self.state.replace(own)
         if self.kept is not None:
@@ -462,7 +464,7 @@ class Streams:
 
 
 def show_batch(model: LanguageModel, window: Window, resets: bool = True) -> Batch:
-    """The window as the model reads it; ``resets``: a memory's rows begin anew with a document."""
+    """Return the window as the model's input; with ``resets`` new documents' rows start afresh."""
     entities = model.can("entities")
     reads = window.entity_ids.any() and (entities or model.can("guided"))
     return Batch(
@@ -482,8 +484,8 @@ def _tensor(model: LanguageModel, array: np.ndarray) -> Tensor:
 def sum_own_losses(
     model: LanguageModel, windows: list[Window], state: Any, params: LmParams
 ) -> tuple[Tensor, Any]:
-    """Sum of the losses of the model's own objective over windows in a row, and the state that the
-    last one leaves.
+    """Return the sum of the losses of the model's own objective over consecutive windows, and the
+    state after the last one.
     """
     share = sum(map(count_targets, windows)) / sum(window.targets.size for window in windows)
     losses = []
@@ -497,8 +499,8 @@ def sum_own_losses(
 def show_window(
     model: LanguageModel, plan: WindowPlan, index: int, params: LmParams, seed: int
 ) -> Window:
-    """Window ``index`` of the plan with what the model's objective draws there: it depends on
-    (plan, seed, index) alone.
+    """Return window ``index`` of the plan with what the model's objective draws for it; this
+    depends on (plan, seed, index) alone.
     """
     if model.objective == "causal":
         return plan[index]
@@ -507,7 +509,7 @@ def show_window(
 
 
 def count_targets(window: Window) -> int:
-    """The targets of a window that are predicted."""
+    """Count the targets of a window that are predicted."""
     return int((window.targets != IGNORED).sum())
 
 
@@ -517,8 +519,8 @@ def memory_errors(
     device: torch.device | str,
     advice: str = "free memory there, or lower lm.layers or lm.width",
 ) -> Iterator[None]:
-    """Out of memory inside, on the CPU or on a device, is a TrainingError: ``what`` does not fit,
-    and ``advice``.
+    """Turn running out of memory inside the block, on the CPU or a device, into a TrainingError:
+    ``what`` does not fit, and ``advice``.
     """
     try:
         yield
@@ -530,10 +532,10 @@ def memory_errors(
 
 @torch.inference_mode()
 def mean_objective(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:
-    """The model's own objective per target, over windows of a split that are made as in training
-    and hold about as many tokens as it has; 0 for a split without tokens.
+    """Return the model's own objective per target, over windows of a split that are made as in
+    training and hold about as many tokens as the split; 0 for a split without tokens.
 
-    Windows and draws are the same at every call, whatever the seed of the run is.
+    Windows and draws are the same at every call, whatever the run's seed is.
     """
     tokens = len(corpus.tokens) - len(corpus)
     streams = params.documents_per_step

@@ -129,8 +129,8 @@ class CarriedMemory(TrainerCallback):
         self.width = base.config.get_text_config(decoder=True).hidden_size
         self.memories: dict[bool, EntityMemory] = {}
         inner: nn.Module = base.base_model
-        # before the model, because entity attention's own hooks look at its inputs there; PEFT
-        # calls its forward method alone, without hooks
+        # on the whole model, where entity attention's own hooks look at the inputs; on the inner
+        # one too, since PEFT calls the whole model's forward method without its hooks
         self._hooks = [
             base.register_forward_pre_hook(self._give, with_kwargs=True, prepend=True),
             inner.register_forward_pre_hook(self._give, with_kwargs=True, prepend=True),
@@ -157,7 +157,7 @@ class CarriedMemory(TrainerCallback):
         memory = memory.to(ids.device).reset(fresh)
         self._read = ids, memory
         kwargs = {**kwargs, "use_cache": False}  # with a cache documents in a row see each other
-        if not ids.any():  # as in this package's loop: nothing to read, the mean over all tokens
+        if not ids.any():  # as in this package's loop: entity attention is then a plain mean
             return args, {key: value for key, value in kwargs.items() if key != "entity_ids"}
         return args, {**kwargs, "memory": memory}
 
