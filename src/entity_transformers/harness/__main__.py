@@ -6,7 +6,7 @@ from entity_transformers.study.libraries import explain
 
 
 def main() -> None:
-    """Run it; where it is not installed, a line says what to install."""
+    """Run the harness; if it is not installed, exit with a line on what to install."""
     try:
         from lm_eval.__main__ import cli_evaluate
 

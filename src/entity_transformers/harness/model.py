@@ -34,8 +34,8 @@ SEED = 1
 
 @register_model(NAME)
 class EntityTransformer(TemplateLM):
-    """``pretrained``: the folder; ``max_length``: tokens that are read at once, by default as many
-    as the model can.
+    """A language model that may read entities. ``pretrained``: its folder; ``max_length``: tokens
+    that are read at once, by default as many as the model can.
 
     ``entities``
         on        loglikelihood: those that ``resolver`` finds in the context, by the context alone.
@@ -47,8 +47,8 @@ class EntityTransformer(TemplateLM):
         off       none: the numbers of the harness' own model ``hf``
         shuffled  those of ``on``, permuted among the text's mentions: the control
 
-    Another value, a model that reads no entities where they are asked for, or a resolver that
-    reads on before it decides, raises ValueError.
+    Another value, a model that reads no entities where they are asked for, or a resolver that reads
+    ahead before it decides, raises ValueError.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class EntityTransformer(TemplateLM):
         resolver: str = "names-causal",
         max_length: int | None = None,
         batch_size: int | str | None = 1,
-        max_batch_size: int | None = None,  # the command line gives it; for "auto" alone
+        max_batch_size: int | None = None,  # the command line gives it; for "auto" only
         device: str | None = None,
     ) -> None:
         super().__init__()
@@ -89,18 +89,18 @@ class EntityTransformer(TemplateLM):
 
     @property
     def prefix_token_id(self) -> int:
-        """What stands before a text that is scored from its first token on."""
+        """The token before a text that is scored from its first token on."""
         begin = self._config.bos_token_id
         return self.eot_token_id if begin is None else int(begin)
 
     @property
     def max_length(self) -> int:
-        """Tokens that are read at once."""
+        """The number of tokens that are read at once."""
         return self.reader.window
 
     @property
     def tokenizer_name(self) -> str:
-        """Stands in the names of the harness' caches of requests."""
+        """Part of the names of the harness' caches of requests."""
         return NAME
 
     @property
@@ -110,13 +110,13 @@ class EntityTransformer(TemplateLM):
 
     @property
     def _encoder(self) -> Tokenizer:
-        assert self.reader.tokenizer is not None  # the reader has asked for one
+        assert self.reader.tokenizer is not None  # the reader requires one
         return self.reader.tokenizer
 
     def tok_encode(
         self, string: str, add_special_tokens: bool | None = None, **kwargs: Any
     ) -> list[int]:
-        """The tokens of a text, in which nothing is a special one."""
+        """Return the tokens of a text; special tokens in it are read as plain text."""
         check_text(string, "text", math.inf, HALVES)
         check_words(string.split(), "text")
         with spelled_out(self._encoder):
@@ -139,7 +139,7 @@ class EntityTransformer(TemplateLM):
     def loglikelihood_rolling(
         self, requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[float]:
-        """The log-probability of each whole text."""
+        """Return the log-probability of each whole text."""
         texts = [request.args[0] for request in requests]
         known = self._find_entities(texts)
         how = {"prefix": self.prefix_token_id, "window": self.max_length}
@@ -152,8 +152,8 @@ class EntityTransformer(TemplateLM):
         return answers
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """What the model writes after each context, up to the first of the stops that are asked
-        for. With entities the whole context is read; without, as much of it as leaves room.
+        """Return what the model writes after each context, up to the first requested stop string.
+        With entities the whole context is read; without, as much of its end as leaves room.
         """
         if self.entities == "shuffled" and requests:
             raise ValueError("entities=shuffled: a text that is written has no mentions to permute")
@@ -170,7 +170,7 @@ class EntityTransformer(TemplateLM):
         stops = handle_stop_sequences(how.pop("until", None), eos=self._decode([self.eot_token_id]))
         most, _ = how.pop("max_gen_toks"), how.pop("max_length", None)
         if not how.get("do_sample"):
-            how.pop("temperature", None)  # 0, which transformers refuses
+            how.pop("temperature", None)  # it is 0, which transformers refuses
         tokens, reads = self.tok_encode(context) or [self.prefix_token_id], self.entities == "on"
         if not reads:
             room = self.max_length - most
@@ -195,13 +195,13 @@ class EntityTransformer(TemplateLM):
         return self._encoder.decode(list(tokens), skip_special_tokens=False)
 
     def _label_last(self, tokens: Tensor, entities: Tensor) -> Tensor:
-        """The entity of the last of the tokens [1, T], by the text up to it."""
+        """Return the entity of the last of the tokens [1, T], resolved in the text up to it."""
         text = self.reader.decode(tokens[0].tolist()).rstrip()
         found = self._find_entities([text]).get(text) or [0]
         return torch.tensor(found[-1:], device=tokens.device)
 
     def _find_entities(self, texts: Sequence[str]) -> dict[str, list[int]]:
-        """The entity of each token of each text that is not blank; empty where none are read."""
+        """Return each token's entity for every text that is not blank; empty if none are read."""
         asked = [text for text in dict.fromkeys(texts) if text.strip()]
         if self.entities == "off" or not asked:
             return {}
@@ -213,7 +213,7 @@ class EntityTransformer(TemplateLM):
 
 
 def _stop_at(stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> Callable[..., Tensor]:
-    """A rule that ends transformers' ``generate`` at a stop; asked once per new token."""
+    """Return a rule that ends transformers' ``generate`` at a stop; it is called per new token."""
     written = 0
 
     def ends(tokens: Tensor, scores: Any, **kwargs: Any) -> Tensor:

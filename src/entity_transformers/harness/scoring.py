@@ -15,17 +15,17 @@ from entity_transformers.encode.reader import batch_by_length
 from entity_transformers.models.base import Batch, LanguageModel
 
 SHARED = 0.75
-"""Of what neighbours read, the part that they must have in common to have it read once. With less
-it was no faster.
+"""The part of their inputs that neighbours must have in common to have it read once. Reading
+shorter common parts once was no faster.
 """
 
 GUESSED = 512
-"""Tokens whose logits are made at once: 100 MB with 49,152 words."""
+"""Tokens whose logits are computed at once: 100 MB with a vocabulary of 49,152."""
 
 
 class Pair(NamedTuple):
-    """Tokens that are ``given``, at least one, and those that are to follow, ``wanted``;
-    ``entities``: of each given token, 0 where none; empty: the model is to read none.
+    """The tokens that are ``given``, at least one, and those ``wanted`` after them; ``entities``:
+    the entity of each given token, 0 for none, or empty if the model is to read none.
     """
 
     given: Sequence[int]
@@ -34,23 +34,23 @@ class Pair(NamedTuple):
 
     @property
     def inputs(self) -> list[int]:
-        """What is read: all tokens but the last."""
+        """The tokens that are read: all but the last."""
         return [*self.given, *self.wanted][:-1]
 
 
 Group = tuple[list[int], int]
-"""The indices of pairs, and with how many tokens all of them begin."""
+"""The indices of pairs, and the number of tokens that all of them begin with."""
 
 
 @torch.inference_mode()
 def score_pairs(
     model: LanguageModel, pairs: Sequence[Pair], *, window: int, batch: int
 ) -> list[tuple[float, bool]]:
-    """Of each pair the log-probability of what was wanted, in nats, and whether each token of it is
-    the likeliest; ``batch`` of similar length at a time.
+    """Return, for each pair, the log-probability of the wanted tokens in nats, and whether each of
+    them is the likeliest; ``batch`` pairs of similar length are read at a time.
 
-    The last ``window`` inputs are read. With entities all that is given is first read window by
-    window, which leaves its mentions in a memory; the last inputs are then read with it, and no
+    The last ``window`` inputs are read. With entities, all given tokens are first read window by
+    window, which leaves their mentions in a memory; the last inputs are then read with it, and no
     token of the continuation belongs to an entity. What neighbours have in common, as the options
     of a question do, a pretrained model reads once. More wanted tokens than the window raise
     ValueError.
@@ -77,9 +77,9 @@ def score_pairs(
 
 
 def find_groups(pairs: Sequence[Pair], window: int, most: int) -> list[Group]:
-    """Neighbours that begin alike, two to ``most``: their indices, and how many of the tokens
-    before the last given one they have in common. Nothing is longer than a window, or reads
-    entities.
+    """Return groups of two to ``most`` neighbours that begin alike: their indices, and how many
+    tokens before the last given one they have in common. No member is longer than a window, or
+    reads entities.
     """
     groups: list[Group] = []
     for row, pair in enumerate(pairs):
@@ -98,7 +98,7 @@ def find_groups(pairs: Sequence[Pair], window: int, most: int) -> list[Group]:
 
 
 def _batch_groups(groups: Sequence[Group], batch: int) -> Iterator[list[Group]]:
-    """Groups of at most ``batch`` pairs together."""
+    """Yield lists of groups with at most ``batch`` pairs together."""
     some: list[Group] = []
     for group in groups:
         if some and sum(len(rows) for rows, _ in [*some, group]) > batch:
@@ -112,7 +112,7 @@ def _batch_groups(groups: Sequence[Group], batch: int) -> Iterator[list[Group]]:
 def _score_groups(
     model: Any, pairs: Sequence[Pair], groups: Sequence[Group]
 ) -> list[tuple[float, bool]]:
-    """The scores of the pairs of each group, whose beginnings are read once."""
+    """Return the scores of the pairs of each group, whose beginnings are read once."""
     begins = [pairs[rows[0]].given[:common] for rows, common in groups]
     asked = [(g, pairs[row]) for g, (rows, _) in enumerate(groups) for row in rows]
     rests = [pair.inputs[groups[g][1] :] for g, pair in asked]
@@ -141,7 +141,7 @@ def _score_batch(
 def _score_wanted(
     model: LanguageModel, hidden: Tensor, inputs: Sequence[Sequence[int]], pairs: Sequence[Pair]
 ) -> list[tuple[float, bool]]:
-    """The score of each pair, from the states of its inputs."""
+    """Return the score of each pair, from the hidden states of its inputs."""
     counts = [len(pair.wanted) for pair in pairs]
     last = [
         states[len(own) - count : len(own)]
@@ -157,7 +157,7 @@ def _score_wanted(
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
-    """The memory of what is given; ended rows are padded with tokens of no entity."""
+    """Return the memory of the given tokens; ended rows are padded with tokens of no entity."""
     memory = model.start(len(pairs), max(max(pair.entities, default=0) for pair in pairs))
     for start in range(0, max(len(pair.given) for pair in pairs), window):
         part = slice(start, start + window)
@@ -168,7 +168,7 @@ def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
 
 
 def _pad(rows: Sequence[Sequence[int]], device: torch.device, width: int = 0) -> Tensor:
-    """Rows as int64 [B, T], 0 on their right."""
+    """Return the rows as int64 [B, T], padded with 0 on the right."""
     width = max(width, *map(len, rows))
     padded = [[*row, *[0] * (width - len(row))] for row in rows]
     return torch.tensor(padded, dtype=torch.int64, device=device)
@@ -183,9 +183,9 @@ def score_text(
     prefix: int,
     window: int,
 ) -> float:
-    """The log-probability of a whole text after the token ``prefix``, in the harness' windows: each
-    token is predicted once, the last window is a full one. With the ``entities`` of its tokens each
-    window reads the memory that those before it left; empty: none are read.
+    """Return the log-probability of a whole text after the token ``prefix``, in the harness'
+    windows: each token is predicted once, and the last window is a full one. With the ``entities``
+    of its tokens each window reads the memory that those before it left; empty: none are read.
     """
     inputs = torch.tensor([[prefix, *tokens][:-1]], device=model.device)
     targets = torch.tensor([list(tokens)], device=model.device)

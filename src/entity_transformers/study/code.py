@@ -18,18 +18,18 @@ from entity_transformers.study.sections import Section
 
 PACKAGE = Path(__file__).resolve().parents[1]
 OUTSIDE = ("cli", "kinds", "logs", "provenance", "report", "step", "study")
-"""Modules and packages that decide no number: they select, log, record and show. The values of
-params.yaml are compared themselves."""
+"""Modules and packages that influence no number: they select, log, record and show. The values of
+params.yaml are compared directly."""
 SHOWN = ("tables", "figures")
-"""Functions of a step's module that say what the report shows of it: no part of its code."""
+"""Functions of a step's module that define what the report shows of it: no part of its code."""
 
 
 def digest_modules(
     start: Iterable[str], files: Iterable[str] = (), params: Iterable[type] = ()
 ) -> str:
-    """Digest of the modules that those of ``start`` reach, themselves included, of the data files
-    that match the patterns ``files`` below the package, and of a kind's ``params`` with the classes
-    that it extends.
+    """Return the digest of the modules of ``start`` and all that they reach, of the package's data
+    files that match the patterns ``files``, and of the parameter classes ``params`` with their
+    bases.
     """
     parts = [f"{name} {_dump(name)}" for name in sorted(reach(start))]
     for path in sorted(path for pattern in files for path in PACKAGE.glob(pattern)):
@@ -41,8 +41,8 @@ def digest_modules(
 
 
 def reach(start: Iterable[str]) -> set[str]:
-    """The modules that those of ``start`` import, directly or not, themselves included, by their
-    names within the package. ValueError for one that does not exist.
+    """Return the modules of ``start`` and all that they import, directly or not, by their names
+    within the package. ValueError for a module that does not exist.
     """
     todo, found = [*start], set[str]()
     while todo:
@@ -57,15 +57,15 @@ def reach(start: Iterable[str]) -> set[str]:
 
 @cache
 def _imports(name: str) -> list[str]:
-    """Modules of the package that ``name`` imports, and the packages around them, which Python
+    """List the package's modules that ``name`` imports, and the packages around them, which Python
     imports first.
     """
     modules, found = _modules(), set[str]()
     for imported in _imported_names(name):
         package, *parts = imported.split(".")
         for end in range(1, len(parts) + 1) if package == PACKAGE.name else ():
-            found.add(".".join(parts[:end]))  # the last may be something in a module
-        if imported == "pkgutil":  # it looks for the modules below it
+            found.add(".".join(parts[:end]))  # the last part may be an object in a module
+        if imported == "pkgutil":  # it looks up the modules below it
             found.update(other for other in modules if other.rpartition(".")[0] == name)
     outside = tuple(f"{one}." for one in OUTSIDE)
     return sorted(one for one in found & modules.keys() if not f"{one}.".startswith(outside))
@@ -84,7 +84,7 @@ def _imported_names(name: str) -> Iterator[str]:
 
 @cache
 def _modules() -> dict[str, Path]:
-    """Every module of the package by its name within it; the package itself is left out."""
+    """Return the file of every module by its name within the package, which itself is left out."""
     paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
     named = {".".join(path.with_suffix("").parts): PACKAGE / path for path in paths}
     return {name.removesuffix(".__init__"): named[name] for name in named if name != "__init__"}
@@ -101,8 +101,8 @@ def _dump(name: str) -> str:
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes out what changes nothing that is computed: texts that stand alone (docstrings), types
-    of arguments, imports for the type checker, what an error says, and what a step says of itself.
+    """Removes what changes nothing that is computed: strings that stand alone (docstrings), types
+    of arguments, imports for the type checker, errors' texts, and what a step says of itself.
     """
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:

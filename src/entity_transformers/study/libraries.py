@@ -1,4 +1,4 @@
-"""The extra of the package that installs each module which the model alone does without."""
+"""The extras of the package that install the modules which the model alone does without."""
 
 from importlib.util import find_spec
 
@@ -13,17 +13,17 @@ _MODULES = {
     "vectors": "gensim",
 }
 EXTRAS = {name: extra for extra, names in _MODULES.items() for name in names.split()}
-"""By the name that is imported."""
+"""The extra for each module, by the name that is imported."""
 
 
 def find_missing(who: str, *names: str) -> str:
-    """What to install before ``who`` can do its work, in a line; "" if no module is missing."""
+    """Return a line on what to install for ``who`` to work; "" if no module is missing."""
     missing = next((name for name in names if find_spec(name) is None), "")
     return f"{who} needs {missing}, which {_advise(missing)}" if missing else ""
 
 
 def explain(error: ImportError) -> str:
-    """What to install where a module of `EXTRAS` is missing, in a line; "" for any other."""
+    """Return a line on what to install if a module of `EXTRAS` is missing; "" for any other."""
     name = (error.name or "").partition(".")[0]
     return f"{name} {_advise(name)}" if name in EXTRAS else ""
 

@@ -10,8 +10,8 @@ _NAMED = re.compile(r"study:([a-z0-9][\w-]*)(?:/([a-z0-9][a-z0-9_-]*)/(\d+))?")
 
 
 class Origin(NamedTuple):
-    """What a value names: of ``study`` the weights of an entry of models and a seed, or its
-    encoder.
+    """What a value names in ``study``: the weights of entry ``model`` of its models for ``seed``,
+    or its encoder if ``model`` is empty.
     """
 
     study: str
@@ -27,8 +27,8 @@ class Origin(NamedTuple):
 
 
 def read_origin(value: str | None) -> Origin | None:
-    """What a value names in another study; None for a folder, the hub and null. ValueError for text
-    that begins with ``study:`` and names neither weights nor an encoder.
+    """Return what a value names in another study; None for a folder, a name of the hub or null.
+    ValueError for a value that begins with ``study:`` and names neither weights nor an encoder.
     """
     if value is None or not value.startswith(STUDY):
         return None
@@ -41,15 +41,15 @@ def read_origin(value: str | None) -> Origin | None:
 
 
 def check_weights(value: str | None) -> str | None:
-    """``value``; ValueError where it begins with ``study:`` and names no weights."""
+    """Return ``value``; ValueError if it begins with ``study:`` and names no weights."""
     if (origin := read_origin(value)) and not origin.model:
         raise ValueError(f"{value!r}, expected study:NAME/MODEL/SEED, as in study:books/gpt2/1")
     return value
 
 
 def find_path(value: str | None) -> str | None:
-    """The path that a value stands for: a model's or an encoder's of another study, or the user's
-    own, relative to the folder in which a command runs. Names of the hub stay as they are.
+    """Return the path of a value: of a model or an encoder of another study, or the user's own,
+    relative to the folder in which a command runs. Names of the hub stay as they are.
     """
     origin = read_origin(value)
     return origin.path if origin else value

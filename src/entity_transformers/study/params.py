@@ -40,7 +40,7 @@ from entity_transformers.study.values import (
 __all__ = ["STEPS", "Params", "ParamsError", "load", "parse"]
 STEPS = find_steps()
 SHAPE = ("layers", "heads", "width", "window")
-"""What of a model's parameters its weights fix."""
+"""Parameters of a model that its weights determine."""
 LABELLED = ("mentions", "decisions", "setlm")
 """Sections whose step reads the layer of labels that their key ``labels`` names."""
 
@@ -69,32 +69,32 @@ class _Base(Section):
         def __getattr__(self, name: str) -> Any: ...
 
     def runs_step(self, name: str) -> bool:
-        """Does the study have this step?"""
+        """Tell whether the study has this step."""
         return name in self.study.steps
 
     def takes_part(self, model: str, step: str) -> bool:
-        """Does this entry take part in a step? One with a list ``only`` is in those alone."""
+        """Tell whether an entry takes part in a step; a list ``only`` limits it to those."""
         return step in self.models[model].get("only", (step,))
 
     def seeds_of(self, model: str) -> tuple[int, ...]:
-        """The seeds of an entry: its own list ``seeds``, or the study's."""
+        """Return the seeds of an entry: its own list ``seeds``, or the study's."""
         own = self.models[model].get("seeds", self.study.seeds)
         return tuple(own) if isinstance(own, list | tuple) else ()
 
     def model(self, name: str) -> ModelEntry:
-        """Entry ``name`` of section ``models``, complete; KindError if there is none."""
+        """Return entry ``name`` of section ``models``, complete; KindError if there is none."""
         if name not in self.models:
             raise KindError(f"model {name!r}, expected one of {', '.join(self.models)}")
         return self.resolve(name, self.models)
 
     def require(self, name: str, step: str) -> ModelEntry:
-        """Entry ``name``; KindError if its kind can't do what ``step`` needs."""
+        """Return entry ``name``; KindError if its kind can't do what ``step`` needs."""
         return self.model(name).require(STEPS[step].needs or (), step, f"models.{name}")
 
     def resolve(
         self, name: str, models: Mapping[str, Mapping[str, Any]], section: str = "models"
     ) -> ModelEntry:
-        """An entry of ``models``, over the values of ``lm`` and of its kind; KindError if wrong."""
+        """Return an entry of ``models``, over ``lm`` and its kind's values; KindError if wrong."""
         own = {
             key: {k: v for k, v in entry.items() if k not in ("only", "seeds")}
             for key, entry in models.items()
@@ -105,13 +105,13 @@ class _Base(Section):
             raise KindError(str(error).replace("models.", f"{section}.")) from None
 
     def entries(self, *needs: str) -> tuple[ModelEntry, ...]:
-        """The entries whose kind has all these capabilities, in the study's order."""
+        """Return the entries whose kind has all these capabilities, in the study's order."""
         found = (self.model(name) for name in self.models)
         return tuple(entry for entry in found if entry.can(set(needs)))
 
     def reading(self, entry: ModelEntry) -> dict[str, int]:
-        """How ``entry`` reads a text, in tokens: its window, and by how many that moves on, at most
-        all of it.
+        """Return how ``entry`` reads a text, in tokens: its window, and the stride by which the
+        window moves, at most all of it.
         """
         window = entry.lm.window
         return {"window": window, "stride": min(self.perplexity.stride, window)}
@@ -158,7 +158,7 @@ class _Base(Section):
             if step.own is not None:
                 for model, entry in getattr(self, name).models.items():
                     key = f"{name}.models"
-                    # what a step gives its entries beside their kind's keys
+                    # without the key that a step adds to those of the kind
                     own = {key: value for key, value in entry.items() if key != "reads"}
                     found = self.resolve(model, {model: own}, section=key)
                     found.require(step.own, name, f"{key}.{model}")
@@ -186,7 +186,7 @@ class _Base(Section):
             )
 
     def _check_splits(self) -> Iterator[str]:
-        """The splits that sections name are among those of the corpus' format."""
+        """Check that the corpus' format has the splits that sections name, and has its path."""
         reader = find_reader(self.corpus.format)
         there = {*reader.splits, *(["test2"] if self.corpus.second_test else [])}
         for name in self.study.steps:
@@ -210,9 +210,9 @@ else:
 
 
 def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:
-    """The study of a file, ``params.yaml`` or ``studies/NAME.yaml``, or of a name, with
-    ``overrides`` (values by SECTION.KEY) put over it. Anything wrong with it, or with the
-    studies whose weights or encoder it names, raises ParamsError with file, key and value.
+    """Load the study of a file, ``params.yaml`` or ``studies/NAME.yaml``, or of a name, with
+    ``overrides`` (values by SECTION.KEY) applied. Anything wrong with it, or with the studies whose
+    weights or encoder it names, raises ParamsError with file, key and value.
     """
     if str(path) == path.stem and not path.exists():
         path = find_study(path.name)
@@ -224,8 +224,8 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:
 
 
 def parse(values: Any, source: str) -> Any:
-    """Check the values of a study named ``source``; ParamsError lists every key that is wrong, with
-    its value.
+    """Check the values of a study named ``source``; ParamsError lists every wrong key with its
+    value.
     """
     try:
         return Params.model_validate(values)
@@ -236,7 +236,7 @@ def parse(values: Any, source: str) -> Any:
 
 
 def _explain(problem: Any) -> str:
-    """One line: key, what is wrong, value."""
+    """Describe a problem in one line: key, what is wrong, value."""
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "value_error":  # a rule between keys: its message has their values
         return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
@@ -280,7 +280,7 @@ def check_origins(params: Any, path: Path, above: tuple[str, ...] = ()) -> None:
 
 
 def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
-    """Why an entry can't start from a model of another study; "" if it can."""
+    """Return why an entry can't start from a model of another study; "" if it can."""
     if origin.model not in other.models or not other.runs_step("lm"):
         return f"study {origin.study} trains {', '.join(other.models)}"
     if origin.seed not in other.study.seeds:
@@ -289,7 +289,7 @@ def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
         return f"it is of kind {found.kind.name}, from which kind {entry.kind.name} can't start"
     for name in SHAPE:
-        if not hasattr(entry.lm, name):  # static vectors have a width alone
+        if not hasattr(entry.lm, name):  # static vectors have only a width
             continue
         here, there = getattr(entry.lm, name), getattr(found.lm, name)
         if here != there and not (name == "window" and entry.kind.cuts and here < there):

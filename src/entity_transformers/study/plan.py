@@ -20,11 +20,11 @@ from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import find_study
 
 OWN_PATHS = ("path", "initial_weights")
-"""Keys whose value may name a file or folder of the user's."""
+"""Keys whose value may name a file or folder of the user's own."""
 
 
 def folder(study: str, name: str, model: object = "", seed: object = None) -> str:
-    """Where the files of a step lie, for one that runs per model those of a run."""
+    """Return the folder of a step's files; for a step that runs per model, that of one run."""
     step = STEPS[name]
     if step.phase == "report":
         return f"results/{study}"
@@ -35,28 +35,28 @@ def folder(study: str, name: str, model: object = "", seed: object = None) -> st
 
 
 def runs_per_model(step: Step) -> bool:
-    """Does it run per model and seed, and not once per study?"""
+    """Tell whether a step runs per model and seed, not once per study."""
     return step.needs is not None or step.own is not None
 
 
 def outputs(study: str, step: Step, model: object = "", seed: object = None) -> list[str]:
-    """The files of a run."""
+    """List the files that a run writes."""
     return [f"{folder(study, step.name, model, seed)}/{name}" for name in step.outputs]
 
 
 class Plan:
-    """The plan of a study."""
+    """The runs of a study and what each of them depends on."""
 
     def __init__(self, params: Any, file: Path = Path("params.yaml")) -> None:
-        """``file``: where the study was read, beside which others are looked for."""
+        """``file`` is the study's file, beside which other studies are looked for."""
         self.params, self.file = params, file
         self.steps = [STEPS[name] for name in params.study.steps]
         self._known = params.model_dump(mode="json")
         self._digests: dict[tuple[str, str], str] = {}
 
     def runs(self, step: Step) -> list[tuple[str, int | None]]:
-        """Model and seed of each run of a step: where the model's kind can do what it needs, and
-        the model's entry does not leave it out. ("", None) for a step that runs once.
+        """List the model and seed of each run of a step: of models whose kind has the capabilities
+        needed and whose entry does not leave the step out; ("", None) if it runs once.
         """
         if step.own is not None:
             section = getattr(self.params, step.name)
@@ -68,7 +68,7 @@ class Plan:
         return [(name, seed) for name in taking for seed in self.params.seeds_of(name)]
 
     def records(self, *phases: str) -> list[str]:
-        """The records of all runs of the study, or of these phases of it."""
+        """List the records of all runs of the study, or of those in the given phases."""
         return [
             f"{folder(self.params.name, step.name, *run)}/{RECORD}"
             for step in self.steps
@@ -77,8 +77,8 @@ class Plan:
         ]
 
     def inputs(self, step: Step, model: str = "", seed: object = None) -> list[str]:
-        """The files that a run reads: of other steps of the study, of other studies, and what a
-        kind's trainer wants of the corpus.
+        """List the files that a run reads: those of other steps and of other studies, and the
+        corpus files that training a model of this kind needs.
         """
         files = []
         for plan, read, *run in self.above(step, model, seed):
@@ -92,8 +92,8 @@ class Plan:
         return list(dict.fromkeys(files))
 
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
-        """The values of the study that a run depends on: of the keys that its step names, and of a
-        model that it trains those of its entry.
+        """Return the study's values that a run depends on: those of the keys that its step names
+        and, if it trains a model, those of the model's entry.
         """
         known = self._known
         found = {key: reduce(getitem, key.split("."), known) for key in step.keys}
@@ -110,9 +110,9 @@ class Plan:
         return found
 
     def values_of(self, step: Step, model: str = "") -> dict[str, Any]:
-        """All values that a run depends on, those of the runs that it reads included, by
-        SECTION.KEY: of a model that is trained those of its entry, of another study after its name.
-        For the report those of all runs, and not its own.
+        """Return all values that a run depends on, including those of the runs that it reads, by
+        SECTION.KEY. A trained model has those of its entry; another study's name precedes its keys.
+        For the report these are the values of all runs, without its own.
         """
         found: dict[str, Any] = {}
         for plan, read, of, _ in self.above(step, model):
@@ -129,8 +129,8 @@ class Plan:
         return found | dict(_flatten(values))
 
     def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
-        """ValueError where a run has no record, or one of other values than the study's, as far as
-        it has them: older ones have none.
+        """Raise ValueError if a run has no record, or one with other values than the study's. Older
+        records without values pass.
         """
         record = Path(folder(self.params.name, step.name, model, seed), RECORD)
         make = f"run step {step.name} (`make study STUDY={self.params.name}` does)"
@@ -143,8 +143,8 @@ class Plan:
     def above(
         self, step: Step, model: str = "", seed: object = None
     ) -> Iterator[tuple[Plan, Step, str, object]]:
-        """The runs that a run reads: the report those of the whole study, others those of the same
-        model and seed, and what they start from in another study.
+        """Yield the runs that a run reads: for the report all those of the study, for others those
+        of the same model and seed, and the run in another study that it starts from.
         """
         if step.phase == "report":
             for one in (one for one in self.steps if one != step):
@@ -160,8 +160,8 @@ class Plan:
             yield other, STEPS["lm" if origin.model else "corpus"], origin.model, origin.seed
 
     def code(self, step: Step, model: str = "") -> str:
-        """The digest of the code of a run: of the step, and of the kinds of model that it builds or
-        loads.
+        """Return the digest of a run's code: that of the step, and of the kinds of model that it
+        builds or loads.
         """
         names = []
         if step.own is not None:
@@ -178,13 +178,13 @@ class Plan:
         )
 
     def describe(self, step: Step, model: str = "", values: bool = True) -> str:
-        """The code, and the ``values``, that a run depends on itself, as one text."""
+        """Return the run's own code digest and, with ``values``, its own values as one text."""
         given = self.values(step, model) if values else None
         return json.dumps({"code": self.code(step, model), "values": given}, sort_keys=True)
 
     def digest(self, step: Step, model: str | None = None) -> str:
-        """All that a run depends on, as one digest: its values and code, the user's files, and the
-        digests of what it reads, so that equal digests mean equal results.
+        """Return one digest of all that a run depends on: its values and code, the user's files,
+        and the digests of what it reads. Equal digests mean equal results.
         """
         model = (model or "") if runs_per_model(step) else ""
         if (step.name, model) not in self._digests:
@@ -205,12 +205,12 @@ class Plan:
         return self._digests[step.name, model]
 
     def stale(self, *phases: str) -> Iterator[str]:
-        """The records of runs that were made with other values, code or inputs than they would be
-        now, of the study, or of these phases of it, and of the studies that it starts from. What is
-        not there is not named: it is made anyway.
+        """Yield the records of runs that were made with other values, code or inputs than they
+        would be now: of the study, or of these phases of it, and of the studies that it starts
+        from. Runs without a record are not named, since they will be made anyway.
         """
         found = False
-        for step in self.steps:  # the report is the last
+        for step in self.steps:  # the report comes last
             if phases and step.phase not in phases:
                 continue
             name = MANIFEST if step.phase == "report" else RECORD
@@ -227,7 +227,7 @@ class Plan:
             yield from plan.stale("corpus", "train")
 
     def missing_library(self) -> str:
-        """What to install before what has still to be made, in a line; "" for nothing."""
+        """Return a line on what to install for the runs still to be made; "" for nothing."""
         for step in self.steps:
             for model, seed in self.runs(step):
                 if Path(folder(self.params.name, step.name, model, seed), RECORD).exists():
@@ -241,7 +241,7 @@ class Plan:
 
 
 def _flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Values by their keys, joined by dots."""
+    """Yield nested values by their keys, joined by dots."""
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{above}{key}.")
@@ -250,7 +250,7 @@ def _flatten(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
 
 
 def list_changed(made: Mapping[str, Any], now: Mapping[str, Any], record: Path) -> Iterator[str]:
-    """A line for each value that ``record`` has been ``made`` with and that is another one now."""
+    """Yield a line for each value that ``record`` was ``made`` with and that has changed since."""
     for key, value in made.items():
         if now.get(key) != value:
             yield f"{key}: {now.get(key)!r} in the study, but {value!r} in {record}"
@@ -265,11 +265,11 @@ def _recorded(record: Path) -> str:
     try:
         return str(read_json(record)["digest"])
     except (ValueError, KeyError):
-        return ""  # damaged: as good as made otherwise
+        return ""  # damaged: as if made with other values
 
 
 def _named_paths(values: Mapping[str, Any]) -> Iterable[str]:
-    """The files and folders of the user's that these values name."""
+    """List the user's own files and folders that these values name."""
     sections = [section for section in values.values() if isinstance(section, Mapping)]
     named = [section.get(key) for section in sections for key in OWN_PATHS]
     return [p for p in named if isinstance(p, str) and not p.startswith((STUDY, HUB, PIP))]

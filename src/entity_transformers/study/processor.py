@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from entity_transformers.study.params import Params
 
 CPU, GPU = Path("/proc/cpuinfo"), Path("/proc/driver/nvidia/gpus")
-"""Read instead of asking torch, whose import takes seconds."""
+"""Files that are read instead of asking torch, whose import takes seconds."""
 
 
 def has_bfloat16(device: str = "auto") -> bool | None:
-    """Can bfloat16 be computed with instructions of its own? Without, training takes many times as
-    long as in float32. True where a GPU may do it, None where the machine does not say.
+    """Tell whether the processor has instructions for bfloat16, without which training takes many
+    times as long as in float32. True if a GPU may be used, None if the machine does not tell.
     """
     if device.startswith("cuda") or (device == "auto" and GPU.is_dir() and any(GPU.iterdir())):
         return True
     with contextlib.suppress(OSError):
         found = re.search(r"^(?:flags|Features)\s*:(.*)", CPU.read_text(errors="replace"), re.M)
-        if found:  # what Linux calls the instructions: Intel's and AMD's; the last is ARM's
+        if found:  # Linux' names of the instructions: Intel's and AMD's, and lastly ARM's
             return bool({"avx512_bf16", "amx_bf16", "bf16"} & {*found[1].split()})
     return None
 
 
 def warn_of_bfloat16(params: Params) -> str | None:
-    """A line if models are to be trained in bfloat16 where that takes many times as long."""
+    """Return a warning if models are to be trained in bfloat16 where that is many times slower."""
     half = [
         entry.name
         for entry in params.entries()
-        if getattr(entry.lm, "precision", None) == "bfloat16"  # static vectors know none
+        if getattr(entry.lm, "precision", None) == "bfloat16"  # static vectors have none
     ]
     if not half or not params.runs_step("lm") or has_bfloat16(params.run.device) is not False:
         return None

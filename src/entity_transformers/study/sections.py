@@ -1,5 +1,5 @@
-"""What sections of params.yaml are made of, and those of no step. A section is one frozen model,
-with every key's type, limits and meaning; those of the steps stand with them in steps/.
+"""What the sections of params.yaml are made of, and the sections that belong to no step. A section
+is a frozen model with every key's type, limits and meaning; steps/ has those of the steps.
 """
 
 from collections.abc import Collection, Iterator
@@ -30,7 +30,7 @@ def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def one_of(known: Collection[str]) -> AfterValidator:
-    """One of these names, which may still grow."""
+    """Return a validator of these names, whose collection may still grow."""
 
     def check(name: str) -> str:
         if name not in known:
@@ -72,7 +72,7 @@ class Section(BaseModel):
     )
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with values that are right by themselves."""
+        """Yield what is wrong with values that are valid by themselves."""
         yield from ()
 
     @model_validator(mode="after")

@@ -32,7 +32,7 @@ class ParamsError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which SafeLoader takes the last."""
+    """A YAML loader that refuses a key given twice, of which SafeLoader takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[Any]()
@@ -46,8 +46,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """The value of a text in YAML 1.1; ValueError for anything wrong with it, and for half a
-    character, which no file can hold.
+    """Read a text in YAML 1.1; ValueError for anything wrong with it, and for half a surrogate
+    pair, which no file can hold.
     """
     try:
         value = yaml.load(text, _Loader)
@@ -58,7 +58,7 @@ def read_yaml(text: str) -> Any:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """The sections of one file; ParamsError if it is no YAML mapping."""
+    """Return the sections of one file; ParamsError if it is no YAML mapping."""
     try:
         values = read_yaml(read_bounded(path))
     except OSError as error:
@@ -75,8 +75,8 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def read_study(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """All values of a study: those of its base, and over them its own. A base that does not exist
-    or leads back to the study, and a key that its base does not have raise ParamsError.
+    """Return all values of a study: its own, put over those of its base. ParamsError for a base
+    that does not exist or leads back to the study, and for a key that its base does not have.
     """
     if path in above:
         chain = " -> ".join(map(str, (*above[above.index(path) :], path)))
@@ -97,7 +97,7 @@ def read_study(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def _merge(base: Mapping[str, Any], over: Any, path: Path, where: str) -> dict[str, Any]:
-    """``base`` with the values of ``over`` in the place of its own."""
+    """Return ``base`` with the values of ``over`` in place of its own."""
     if not isinstance(over, Mapping):
         raise ParamsError(f"{path}: {where}: {over!r}, expected a mapping: {', '.join(base)}")
     # an entry of such a mapping has the keys of its kind, which are checked when it is read
@@ -132,7 +132,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, Any], path: Path) -
 
 
 def find_name(path: Path) -> str:
-    """What a study is called, by its file."""
+    """Return the name of a study, taken from its file."""
     name = PAPER if path.name == FILE else path.stem
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ParamsError(f"{path}: the name is part of paths: use a-z, 0-9, - and _")
@@ -140,8 +140,8 @@ def find_name(path: Path) -> str:
 
 
 def find_study(name: str, beside: Path = Path(FILE), about: str = "") -> Path:
-    """The file of a study by its name; ParamsError, ``about`` first, where there is none.
-    ``beside``: the file of another study of the same checkout.
+    """Return the file of a study by its name; ParamsError, beginning with ``about``, if there is
+    none. ``beside``: the file of another study of the same checkout.
     """
     top = beside.parent if beside.name == FILE else beside.parent.parent
     if name == PAPER:
@@ -156,5 +156,5 @@ def find_study(name: str, beside: Path = Path(FILE), about: str = "") -> Path:
 
 
 def list_studies(top: Path = Path()) -> list[Path]:
-    """The files of all studies of a checkout, the paper's first."""
+    """List the files of all studies of a checkout, the paper's first."""
     return [top / FILE, *sorted((top / STUDIES).glob("*.yaml"))]

@@ -338,9 +338,8 @@ class KeptStates:
     training reads it again. ``states`` [C + 1, W] has each chain's vector from the latest complete
     reading of its document, ones before the first; row 0 is unused.
 
-    A step gives back what was kept when it began, and at its end keeps what documents that ended
-    left: of a chain that ended repeatedly, what the last window, there the last stream, left. 4 C W
-    bytes.
+    A step gives back what was kept when it began; at its end it keeps the vectors of the documents
+    that ended in it (if one ended twice, those of the last window, and there stream). 4 C W bytes.
     """
 
     def __init__(self, chains: int, width: int, device: torch.device) -> None:
@@ -436,9 +435,8 @@ class Streams:
         return loss, self._find_objective(loss, states), state
 
     def _find_objective(self, loss: Tensor, states: list[Any]) -> Tensor | None:
-        """Return the sum that training minimises: ``loss``, or its mean with the backward half's
-        loss if there is one, plus the penalties of windows that left ``states``; None if just
-        ``loss``.
+        """Return the sum that training minimises: ``loss``, averaged with the backward half's if
+        there is one, plus the penalties of windows that left ``states``; None for ``loss`` itself.
         """
         halves = [half for state in states if (half := getattr(state, "backward", None))]
         penalties = [getattr(state, "penalty", None) for state in states]
