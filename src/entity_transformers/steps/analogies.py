@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SYNTACTIC = "gram"  # how the names of the sections on grammar begin
 QUESTIONS = "questions-words.txt"
 MOST = 30_000
-"""The most frequent words of train, which are asked for and answered, as in word2vec's own test."""
+"""Only so many frequent words of train are asked for and answered, as in word2vec's own test."""
 PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
 
 
@@ -41,7 +41,7 @@ def analogies(run: Run) -> Rows:
 
 
 def make_keyed(vectors: WordVectors) -> Any:
-    """The vectors as gensim's."""
+    """Return the vectors as gensim's KeyedVectors."""
     from gensim.models import KeyedVectors
 
     keyed = KeyedVectors(vectors.width)
@@ -50,10 +50,10 @@ def make_keyed(vectors: WordVectors) -> Any:
 
 
 def answer_questions(keyed: Any, path: str, most: int) -> Rows:
-    """Of each section of questions, and of those on meaning and on grammar together, the share of
-    right answers among the questions all of whose words are known, and the share of these. "a is to
-    b as c is to d" is right where of all words but a, b and c the nearest to b - a + c, of unit
-    vectors and by cosine, is d (3CosAdd); case is ignored.
+    """Yield, for each section of questions and for those on meaning and on grammar together, the
+    share of right answers among the questions all of whose words are known, and the share of such
+    questions. "a is to b as c is to d" is right if d, of all words but a, b and c, is nearest by
+    cosine to b - a + c, of unit vectors (3CosAdd); case is ignored.
     """
     import numpy as np
     import pandas as pd
@@ -83,9 +83,9 @@ def answer_questions(keyed: Any, path: str, most: int) -> Rows:
 
 
 def compare_pairs(keyed: Any, path: str, most: int, name: str) -> Rows:
-    """Spearman's correlation of the cosines of pairs of words with what people said of their
-    similarity, over the pairs whose words are known, None for fewer than three or for equal
-    cosines; and their share.
+    """Yield Spearman's correlation between the cosines of pairs of words and human ratings of their
+    similarity, over the pairs whose words are known (None for fewer than three, or for equal
+    cosines), and the share of these pairs.
     """
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     asked = sum(1 for line in lines if line.strip() and not line.startswith("#"))

@@ -36,11 +36,11 @@ class ChoicesParams(Section):
 
 
 TOLD = {name: name for name in ("nothing", "chains", "others")}
-"""What a text is told of its chains: none, its own, those of somebody else."""
+"""Which chains a text is told: none, its own, or those of other entities."""
 
 
 def tables() -> tuple[Any, ...]:
-    """Tasks and groups within them, and what it changes to tell the chains."""
+    """Return the tables of tasks with groups within them, and of the effect of telling chains."""
     from entity_transformers.report import pivot as p
     from entity_transformers.report.pivot import Measure, Pivot, found
 

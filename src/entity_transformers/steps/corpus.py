@@ -93,7 +93,7 @@ def corpus(run: Run) -> Rows:
 
 
 def _count(split: str, counts: dict[str, Any]) -> Rows:
-    """The numbers of `corpus.statistics.describe` for one split."""
+    """Yield the numbers of `corpus.statistics.describe` for one split."""
     parts = {"ne_spans": ("named_entities", "label"), "pos": ("words", "group")}
     for name, count in counts.items():
         if name == "lost":

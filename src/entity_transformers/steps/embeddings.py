@@ -62,7 +62,7 @@ def embeddings(run: Run) -> Rows:
 
 
 def _find_tokens(run: Run, documents: Mapping[Any, Any]) -> Callable[[str], Any]:
-    """What gives the aligned tokens of a split: the study's, or the model's own."""
+    """Return a function from a split to its aligned tokens: the study's, or the model's own."""
     if not run.entry.can({"own-tokens"}):
         return run.tokens
     from entity_transformers.corpus.alignment import align_split
@@ -73,7 +73,7 @@ def _find_tokens(run: Run, documents: Mapping[Any, Any]) -> Callable[[str], Any]
 
 
 def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
-    """What makes the vectors of the words of some splits, and of the mentions of documents."""
+    """Return functions that make the vectors of splits' words, and of documents' mentions."""
     if run.entry.can({"static"}):
         from entity_transformers.encode import static
 

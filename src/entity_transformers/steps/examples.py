@@ -10,7 +10,7 @@ from entity_transformers.step import Rows, Run, step
 from entity_transformers.study.sections import Different, Section, one_of
 
 Tasks = Annotated[tuple[Annotated[str, one_of(registry())], ...], Different]
-"""Tasks that there are."""
+"""Distinct names of known tasks."""
 
 
 class ExamplesParams(Section):

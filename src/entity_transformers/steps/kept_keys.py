@@ -12,7 +12,7 @@ from entity_transformers.steps.text_memory import KeptParams, MemoryParams, Poli
 class KeptOrAttendedParams(KeptParams):
     """What is kept: by the text, or by the attention that it got."""
 
-    # all of the others, and more
+    # all policies of the other steps, and two more
     policy: Literal[PolicyName, "heavy hitters", "lately attended"]  # type: ignore[assignment]
     """which of the earlier tokens"""
 

@@ -6,7 +6,7 @@ from typing import Literal
 from entity_transformers.step import Rows, Run, step
 
 SPLIT = "lambada"
-WORDS = {"words": "all", "last_words": "last"}  # of dev's sentences, which the tagger is tried on
+WORDS = {"words": "all", "last_words": "last"}  # of the dev sentences that test the tagger
 
 
 @step(

@@ -18,7 +18,7 @@ class PositionsParams(Section):
 
 
 def tables() -> tuple[Any, ...]:
-    """A row per split and model, a column per stretch."""
+    """Return the table, with a row per split and model and a column per stretch."""
     from entity_transformers.report.pivot import Measure, Pivot, cross, found, models
 
     return (

@@ -53,7 +53,7 @@ class MemoryParams(Section):
             )
 
     def list_windows(self, text: str) -> tuple[int, ...]:
-        """The windows in which the original or the renamed text is read."""
+        """Return the windows in which the original or the renamed text is read."""
         return self.windows
 
     @property

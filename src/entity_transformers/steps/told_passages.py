@@ -7,7 +7,7 @@ from entity_transformers.steps.choices import TOLD
 
 
 def tables() -> tuple[Any, ...]:
-    """What it changes to tell the chains."""
+    """Return the table of the effect of telling chains."""
     from entity_transformers.report import pivot as p
     from entity_transformers.report.pivot import Measure
 

@@ -13,7 +13,7 @@ from entity_transformers.study.sections import Ascending, Integer, Positive, one
 from entity_transformers.tasks.transfer.recipe import Recipe
 
 CHOSEN = ("models", "tasks")
-"""What a variant has beside the values of a recipe."""
+"""Keys of a variant besides the values of a recipe."""
 
 
 class TransferParams(Recipe):
@@ -60,8 +60,8 @@ class TransferParams(Recipe):
         return (*self.tasks, *self.also_score)
 
     def recipe(self, variant: str = "") -> Recipe:
-        """The values of one variant, or of all that say nothing else; ValueError for a value that
-        is unknown or out of range.
+        """Return the values of one variant, or the section's own for ""; ValueError for a key that
+        is unknown or a value out of range.
         """
         own = {name: getattr(self, name) for name in Recipe.model_fields}
         for key, value in self.variants[variant].items() if variant else ():
@@ -72,10 +72,10 @@ class TransferParams(Recipe):
         return Recipe.model_validate({key: own[key] for key in Recipe.model_fields})
 
     def list_variants(self, entry: ModelEntry, task: str) -> dict[str, Recipe]:
-        """The trainings of one model on a task, by name: none that differs in what its kind has
-        not, entities or the auxiliary loss.
+        """Return the trainings of one model on a task, by name, without those that differ in what
+        its kind lacks, entities or the auxiliary loss.
         """
-        # A pointer copies at the output: the states that a task's head reads know no entities.
+        # A pointer copies at the output: the states that a task's head reads hold no entities.
         reads_entities = entry.can({"entities"}) and entry.kind.name != "gpt2-pointer"
         recipes = {name: self.recipe(name).fit(entry, task) for name in self.variants}
         return {
@@ -88,8 +88,8 @@ class TransferParams(Recipe):
         }
 
     def check_study(self, known: Collection[str], seeds: Collection[int]) -> None:
-        """ValueError for a variant of models that the study does not have, or of tasks that are not
-        trained on, and for seeds of its own in a study of several.
+        """Raise ValueError for a variant with models that the study does not have, or with tasks
+        that are not trained on, and for ``seeds`` here in a study of several seeds.
         """
         if self.seeds is not None and len(seeds) > 1:
             raise ValueError(
