@@ -386,7 +386,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
         growth = max(find_growth(parts[key]) for key in ("normalizer", "pre_tokenizer", "decoder"))
     except OSError:
         raise
-    except Exception as error:  # tokenizers raises nothing narrower
+    except Exception as error:  # tokenizers raises no narrower class
         raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
     if growth > MOST_GROWTH:
         raise ValueError(

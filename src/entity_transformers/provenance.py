@@ -18,7 +18,7 @@ _known: dict[tuple[str, int, int, int, int], str] = {}
 
 
 def digest(*parts: str | bytes) -> str:
-    """The first 16 hexadecimal digits of the sha256 of the parts, each preceded by its length."""
+    """Return the first 16 hex digits of the sha256 of the parts, each preceded by its length."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

@@ -134,15 +134,15 @@ class DocumentReader:
         running_text: bool | None = None,
         **how: Any,
     ) -> DocumentReader:
-        """A reader for a causal model, which is given as ``pip:PACKAGE==VERSION``,
+        """Return a reader for a causal model, which is given as ``pip:PACKAGE==VERSION``,
         ``hub:NAME@COMMIT``, a GGUF file, or a folder that holds a model of transformers or of this
         package, including those that a study has trained.
 
         ``tokenizer`` is the path of a tokenizer.json; by default it is taken from the model's
         folder, or from the corpus of the study that trained the model. ``running_text`` is inferred
-        from the tokenizer unless it is given. The remaining keywords are those of the class.
-        Raises FileNotFoundError if the model or tokenizer does not exist, and DownloadError if it
-        cannot be downloaded.
+        from the tokenizer unless it is given. The remaining keywords are those of the class. Raises
+        FileNotFoundError if the model or tokenizer does not exist, and DownloadError if it cannot
+        be downloaded.
         """
         folder = find_weights(str(name))
         assert folder is not None
@@ -247,9 +247,9 @@ class DocumentReader:
         entities: bool = True,
         **how: Any,
     ) -> Source:
-        """The document with up to ``max_new_tokens`` tokens added by transformers' ``generate``,
-        which takes the remaining keywords. The windows are those of `read`: when one is full, its
-        mentions are written to the memory, and the next window begins.
+        """Return the document with up to ``max_new_tokens`` tokens added by transformers'
+        ``generate``, which takes the remaining keywords. The windows are those of `read`: when one
+        is full, its mentions are written to the memory, and the next window begins.
 
         ``new_entities`` says which entity each new token refers to, as in
         `GPT2EForCausalLM.generate`.

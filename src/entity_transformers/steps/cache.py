@@ -1,4 +1,4 @@
-"""Step cache (beyond the paper): a memory of recent tokens, which one of entities has to beat."""
+"""Step cache (beyond the paper): a memory of recent tokens, which an entity memory has to beat."""
 
 from typing import Annotated
 

@@ -27,7 +27,7 @@ class KeptKeysParams(MemoryParams):
 
     @property
     def longest(self) -> int:
-        return max(self.windows) if self.tokens is None else self.tokens  # by their positions
+        return max(self.windows) if self.tokens is None else self.tokens  # positions go up to it
 
 
 @step(

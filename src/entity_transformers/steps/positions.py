@@ -1,4 +1,4 @@
-"""Step positions (beyond the paper): the loss by place, which falls while more context helps."""
+"""Step positions (beyond the paper): the loss by position, which falls while more context helps."""
 
 from typing import Annotated, Any
 

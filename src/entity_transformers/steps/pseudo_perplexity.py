@@ -1,4 +1,4 @@
-"""Step pseudo_perplexity (beyond the paper): what models of hidden tokens expect of a text."""
+"""Step pseudo_perplexity (beyond the paper): how well masked language models predict a text."""
 
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size, Splits

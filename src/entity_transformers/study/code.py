@@ -1,4 +1,4 @@
-"""Code by its meaning: a digest of the syntax trees of the modules that a step imports.
+"""A digest of code by its meaning, from the syntax trees of the modules that a step imports.
 
 A comment, a docstring, a line break, an argument's type or the wording of an error changes no
 digest and so re-runs nothing. A change in any code that a step reaches by imports does.

@@ -1,4 +1,4 @@
-"""Can this machine's processor compute in the precision that a study asks for?"""
+"""Tells whether this machine's processor computes in the precision that a study asks for."""
 
 from __future__ import annotations
 

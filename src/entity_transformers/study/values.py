@@ -120,7 +120,7 @@ def _merge(base: Mapping[str, Any], over: Any, path: Path, where: str) -> dict[s
 
 
 def override(values: dict[str, Any], overrides: Mapping[str, Any], path: Path) -> None:
-    """Put ``overrides``, values by SECTION.KEY, into ``values``."""
+    """Put ``overrides``, values by SECTION.KEY, into ``values``; ParamsError for an unknown key."""
     for name, value in overrides.items():
         *sections, key = name.split(".")
         held: Any = values
