@@ -448,6 +448,22 @@ def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_p
         tiny_model(kind, initial_weights=str(tmp_path), window=16)
 
 
+@pytest.mark.parametrize("kind", ["bert", "berte", "electra"])
+@torch.no_grad()
+def test_a_model_with_spare_positions_goes_on_in_longer_windows(kind: str, tmp_path: Path) -> None:
+    """As BERT's authors did: first in windows of 128 tokens, then of 512."""
+    short = lively_model(kind, window=4, positions=8)
+    short.save(tmp_path)
+    longer = tiny_model(kind, seed=9, initial_weights=str(tmp_path))
+    assert (short.context, longer.context) == (8, 8)
+    batch = make_batch(longer)
+    part = Batch(batch.tokens[:, :4])
+    one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (short, longer))
+    assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="positions 3 are fewer than the window's 8 tokens"):
+        tiny_model(kind, positions=3)
+
+
 @pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer"])
 def test_what_is_new_in_a_shorter_window_is_what_the_seed_draws(kind: str, tmp_path: Path) -> None:
     lively_model("gpt2").save(tmp_path)
@@ -529,6 +545,8 @@ FORMULAS: list[tuple[str, dict[str, Any], int]] = [
     ("xlnet", {}, V * 16 + 2 * (13 * 16**2 + 11 * 16) + 16),
     # tokens, the mask, positions, two segments, a norm; blocks; the head
     ("bert", {}, (V + N + 5) * 16 + 2 * (12 * 16**2 + 13 * 16) + 16**2 + 3 * 16 + V + 1),
+    ("bert", {"positions": 3 * N}, (V + 3 * N + 5) * 16 + 2 * (12 * 16**2 + 13 * 16) + 16**2
+     + 3 * 16 + V + 1),
     # its generator is a quarter as wide; the two ends of both
     ("electra", {}, (V + N + 5) * 16 + 2 * sum(12 * w**2 + 13 * w for w in (16, 4))
      + (16**2 + 2 * 16 + 1) + (16 * 4 + 4) + (4 * 16 + 3 * 16 + V + 1)),

@@ -208,10 +208,17 @@ class MaskedParams(LmParams):
 
     mask_rate: Annotated[Number, Field(gt=0, lt=1)] = 0.15
     """share of a window's text that is to be predicted"""
+    positions: Tokens | None = None
+    """positions that the model has, for later trainings in longer windows; null: the window"""
 
     @property
     def predicted_share(self) -> float:
         return self.mask_rate
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.positions is not None and self.positions < self.window:
+            yield f"positions {self.positions} are fewer than the window's {self.window} tokens"
 
 
 class BertParams(MaskedParams):
