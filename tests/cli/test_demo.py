@@ -139,8 +139,8 @@ def test_colours_say_where_the_memory_helps(folder: Path) -> None:
 def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text, model, told in (
         ("[1 Anna met", folder, "character 1, near '[1 Anna met': the bracket [ is never closed"),
-        ("Anna] met [1 Bob].", folder, "the bracket ] closes no mention"),
-        (" \n", folder, "no words in it"),
+        ("Anna] met [1 Bob].", folder, "the bracket ] does not close a mention"),
+        (" \n", folder, "it has no words"),
         ("Anna", folder / "absent", "no model there"),
         (str(folder / "config.json"), folder, "is a file, expected a text"),
     ):

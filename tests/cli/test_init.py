@@ -157,7 +157,7 @@ def test_it_trains_in_bfloat16_only_where_the_processor_has_it(write, monkeypatc
 def test_a_corpus_that_is_bad_or_too_short_is_refused_and_nothing_is_written(write, capsys):
     bad = write(ROW | {"mentions": [[0, 9, 1]]})
     assert "letters.jsonl, line 1, mentions[0]" in fail(bad, capsys)
-    assert "5 words in which no sentence" in fail(write(ROW, splits=("train",)), capsys)
+    assert "no sentence of this text of 5 words" in fail(write(ROW, splits=("train",)), capsys)
     assert "no document of split 'train'" in fail(write(ROW, splits=("dev", "test")), capsys)
     assert "no such file" in fail(Path("absent.txt"), capsys)
     for name, content, told in (

@@ -60,7 +60,7 @@ def test_a_book_is_read_from_either_file_or_its_folder(tmp_path: Path, given: st
 BAD = [
     ({"word\tlemma": "w\tlemma"}, r"emma.tokens, line 1: .*names of BookNLP's columns.* word"),
     ({"0\t1\t1\tByron": "0\t1\t2\tByron"}, r"emma.tokens, line 3: .* is 2, expected 1"),
-    ({"\tShe\t": "\tS he\t"}, r"emma.tokens, line 5: 'S he', expected a text without white space"),
+    ({"\tShe\t": "\tS he\t"}, r"emma.tokens, line 5: 'S he', expected a string without white"),
     ({"\t4\t9\t": "\t4\tx\t"}, r"emma.tokens, line 3: 'x', expected a number"),
     ({"nsubj\t3\tO\n": "\n"}, r"emma.tokens, line 5: 11 columns, expected 13"),
     ({"7\t3\t3": "7\t3\t4"}, r"emma.entities, line 4: start_token 3 and end_token 4, .*of 4"),
@@ -80,7 +80,7 @@ def test_a_book_without_its_other_file_or_without_words_is_refused(tmp_path: Pat
     with refused(r"emma.tokens: no words in this file"):
         list(read_corpus("booknlp", path))
     path.with_suffix(".entities").unlink()
-    with refused(r"emma.entities: no such file, which a book of BookNLP has"):
+    with refused(r"emma.entities: no such file, but BookNLP writes one per book"):
         list(read_corpus("booknlp", tmp_path, bad_documents="skip"))
     with refused(r"no file matches \*.tokens"):
         read_corpus("booknlp", write(tmp_path / "x" / "a.txt", "a").parent)

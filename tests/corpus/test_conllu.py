@@ -250,7 +250,7 @@ def test_documents_without_a_name_are_numbered(tmp_path: Path) -> None:
 BAD = {
     "no head": (conllu([("1", "a", "Entity=(e1-person-1-)")], ""), "line 1, column 1"),
     "no entity": (conllu([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"), "line 2, col"),
-    "twice": (conllu([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "column 10: Entity twice"),
+    "twice": (conllu([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "10: Entity occurs twice"),
     "never opened": (conllu([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
     "never closed": (conllu([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
     "at an empty node": (conllu([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]), "line 4.*opens"),
@@ -259,7 +259,7 @@ BAD = {
     "many pieces": (conllu([("1", "a", "Entity=(e1[1/99999]-x)")]), "line 3.*expected pieces"),
     "no bracket": (conllu([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
     "a joined form's": (conllu([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
-     r"line 3, column 10: .*of a joined form"),
+     r"line 3, column 10: .*on a multiword token"),
     "CorefUD 0.2": (conllu([("1", "a", "ClusterId=c1|MentionSpan=1")]), "line 3, .*ClusterId"),
     "a word with a space": (conllu([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
     "blanked": (conllu([("1", "_", "_")] * 3 + [("2", ".", "_")]), "line 3, .*a blanked text"),

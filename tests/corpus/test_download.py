@@ -138,7 +138,7 @@ def test_local_files_and_wrong_paths(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with refused(r"empty: no file matches .*is this the folder of lit"):
         locate("litbank", tmp_path / "empty", tmp_path)
-    with refused(r"kind of corpus is 'conll', expected one of .*jsonl, lam"):
+    with refused(r"unknown corpus kind 'conll', expected one of .*jsonl, lam"):
         locate("conll", path, tmp_path)
     with refused(r"jsonl: nothing to download, expected one of .*: give"):
         locate("jsonl", None, tmp_path)
@@ -208,8 +208,8 @@ def test_a_data_set_of_one_file_is_that_file(toys: Path) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_other_bytes_than_a_download_gives_are_refused(toys, changed, first, packed):
     fill(toys / "toy", packed=packed, **changed)
-    wrong = r"toy: 1 of 2 files are missing or others than the pinned ones of TOY 1.0, here, the"
-    with refused(rf"{wrong} first is {first}: mend or remove the folder"):
+    wrong = r"toy: 1 of 2 files are missing or differ from the pinned ones of TOY 1.0, here, the"
+    with refused(rf"{wrong} first is {first}: repair or remove the folder"):
         locate("toy", None, toys / "cache")
 
 
@@ -223,7 +223,7 @@ def test_of_a_file_that_lies_there_twice_both_are_checked(toys: Path) -> None:
 
 def test_a_variable_that_names_no_folder_is_an_error(toys, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(toys / "none"))
-    with refused(r"ENTITY_TRANSFORMERS_DATA: '.*/none' is no folder, .*: correct it, or unset"):
+    with refused(r"ENTITY_TRANSFORMERS_DATA: '.*/none' is not a folder, .*: correct it, or unset"):
         locate("toy", None, toys)
 
 

@@ -162,9 +162,9 @@ def test_a_damaged_archive_raises_nothing_but_the_projects_error(tmp_path: Path,
 
 
 FAULTS: dict[str, tuple[list[tuple[str, int]], str]] = {
-    "twice": ([("a/b.txt", 1), ("./a/b.txt", 1)], "'./a/b.txt' twice"),
-    "in one place": ([("b.txt", 1), ("/b.txt", 1)], "'/b.txt' twice"),
-    "nameless": ([("", 1)], "an entry without a name"),
+    "twice": ([("a/b.txt", 1), ("./a/b.txt", 1)], "'./a/b.txt' occurs twice"),
+    "in one place": ([("b.txt", 1), ("/b.txt", 1)], "'/b.txt' occurs twice"),
+    "nameless": ([("", 1)], "a nameless entry"),
     "large": ([("a", 6_000), ("b", 6_000)], "more than 2 times its size"),
     "many": ([(f"{n}", 0) for n in range(20)], "more than 2 times its size"),
 }
@@ -222,6 +222,6 @@ def test_a_member_that_stands_twice_is_refused(tmp_path: Path) -> None:
         packed.writestr("b", "1\n")
         packed.writestr("b", "2\n")
     assert list(open_lines(tmp_path / "a.zip", member="a")) == ["1\n"]
-    for member, message in (("b", "'b' stands twice"), ("c", "can't read c in it")):
+    for member, message in (("b", "'b' occurs twice"), ("c", "can't read c in it")):
         with pytest.raises(CorpusError, match=message):
             list(open_lines(tmp_path / "a.zip", member=member))

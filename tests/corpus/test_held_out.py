@@ -104,5 +104,5 @@ def test_what_is_annotated_stays_with_its_words_and_no_mention_is_cut() -> None:
 
 
 def test_a_text_without_a_sentence_near_its_end_is_refused() -> None:
-    with pytest.raises(CorpusError, match="400 words in which no sentence begins near its end"):
+    with pytest.raises(CorpusError, match="no sentence of this text of 400 words begins near"):
         hold_out([make("d", 1, words=400)], ["dev", "test"])

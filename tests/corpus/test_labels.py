@@ -43,7 +43,9 @@ def test_gold_none_and_a_resolver_s_layer_as_they_are(corpus: AlignedCorpus) -> 
 @pytest.mark.parametrize("layer", ["resolver:other", "Gold", ""])
 def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
     corpus = replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold})
-    told = rf"'train' has no labels '{layer}', it has gold, none, .* resolver:names: step corpus"
+    told = (
+        rf"'train' has no labels '{layer}', expected one of gold, none, .* resolver:names: to have"
+    )
     with pytest.raises(ValueError, match=told):
         give(corpus, layer)
 
@@ -181,7 +183,7 @@ def test_spans_lie_anywhere_and_none_over_another() -> None:
 
 
 def test_without_parts_of_speech_there_are_no_nouns() -> None:
-    with pytest.raises(ValueError, match="has no parts of speech, so no labels 'nouns'"):
+    with pytest.raises(ValueError, match="has no part-of-speech tags for labels 'nouns'"):
         give(plain_corpus([0, 1], [-1, 0], [0, 2]), "nouns")
 
 

@@ -57,7 +57,7 @@ def test_split_comes_from_the_first_fold(tmp_path: Path) -> None:
 
 def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path, train="b_brat.tsv\n")
-    with refused(r"a_brat.conll: a_brat is in no list of splits/0: add it there"):
+    with refused(r"a_brat.conll: a_brat is not listed in splits/0: add it there"):
         list(read(root, Ledger()))
     ledger = Ledger("skip")
     assert [d.name for d in read(root, ledger)] == ["b_brat"]
@@ -66,7 +66,7 @@ def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
 
 def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
     root = write_folder(tmp_path, train="a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n")
-    with refused(r"coref/conll: no file of c_brat, which splits/0 lists: add it, or name it in"):
+    with refused(r"coref/conll: no file for c_brat, which splits/0 lists: add it, or name it in"):
         list(read(root, Ledger()))
     ledger = Ledger("skip", exclude=("d_*",))
     assert [d.name for d in read(root, ledger)] == ["a_brat", "b_brat"]

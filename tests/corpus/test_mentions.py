@@ -110,7 +110,7 @@ def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> 
 
 @pytest.mark.parametrize("mention", [Mention(3, 6, 1), Mention(2, 2, 1)])
 def test_bad_spans_are_refused(mention: Mention) -> None:
-    with pytest.raises(CorpusError, match="does not lie inside a document of 5 words"):
+    with pytest.raises(CorpusError, match="is not inside the document's 5 words"):
         flatten([mention], 5, "outermost")
 
 

@@ -71,15 +71,15 @@ def test_reads_a_folder_written_by_hand(tmp_path: Path) -> None:
 BAD: dict[str, tuple[str, dict[str, str], str]] = {
     "unclosed": (CHAINS, {"=3)\n": "=(3)\n"}, r"line 6, column 10: \(3 opens"),
     "other word": (CHAINS, {"arch": "arc"}, r"line 8, column 2: .*'arc', expected 'arch' .*line 8"),
-    "other sentences": (CHAINS, {"\n\n1\t": "\n1\t"}, r"other words or sentences than in"),
+    "other sentences": (CHAINS, {"\n\n1\t": "\n1\t"}, r"words or sentences differ from"),
     "word number": (DEP, {"\n2\tsaw": "\ntwo\tsaw"}, r"line 4, column 1: 'two', expected a word"),
     "no tag": (DEP, {"\tVBD": "\t_"}, r"line 4, column 5: '_', expected a Penn"),
     "blanked": (DEP, {"\tsaw": "\t___"}, r"line 4, column 2: .*'___': a blanked text .*corpus.ex"),
     "another document": (DEP, {"id = GUM_bio_ada": "id = GUM_bio_eve"}, r"'GUM_bio_eve', expected"),
     "two documents": (DEP, {"\n\n": "\n\n# newdoc id = b\n"}, r"it holds 'GUM_bio_ada' and 'b'"),
     "entity fields": (DEP, {"etype": "type"}, r"line 3, column 10: .*expected a type, etype"),
-    "typed unopened": (DEP, {"=4)": "=4)5)"}, r"line 13, column 10: 5\) closes what"),
-    "minspan": (DEP, {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: .*a head inside"),
+    "typed unopened": (DEP, {"=4)": "=4)5)"}, r"line 13, column 10: 5\) closes a mention"),
+    "minspan": (DEP, {"cf1-2-sgl": "cf1-3-sgl"}, r"line 12, column 10: .*the head's words inside"),
     "cut in a row": (DEP, {"Entity=4)\n\n": "Enti"}, r"line 13: the last line has no end"),
     "web page": (DEP, {"# newdoc": "<html> newdoc"}, r"line 1: a web page"),
 }  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_document_of_a_list_or_with_chains_but_without_a_file_is_bad(tmp_path:
     chains = root / "coref/ontogum/conllu"
     (chains / "GUM_bio_eva.conllu").write_bytes((chains / f"{NAME}.conllu").read_bytes())
     with refused(
-        r"dep: no file of GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
+        r"dep: no file for GUM_bio_eva, which splits.md or coref/ontogum names: .*corpus.exclude"
     ):
         list(read(root, Ledger(exclude=("GUM_reddit_*",))))
     ledger = Ledger("skip", exclude=("GUM_reddit_*",))

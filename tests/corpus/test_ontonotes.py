@@ -126,7 +126,7 @@ BAD = {
     "web page": ("<!DOCTYPE html>\n<html>\n", r"line 1: .* is a web page, expected #begin"),
     "no document": ("\n\n", r"no document in this file, expected a line #begin document"),
     "header": ("#begin document (x); part a\n#end document\n", "line 1: .*, expected #begin"),
-    "stray row": (row("a", "-") + wrap([row("b", "-")]), r"line 1: 'x/y .* stands outside"),
+    "stray row": (row("a", "-") + wrap([row("b", "-")]), r"line 1: 'x/y .* is outside"),
     "unclosed": (wrap([row("a", "(4")]), LINE_2 + r"coreference .*: \(4 opens"),
     "unopened": (wrap([row("a", "4)")]), LINE_2 + r"coreference .*: 4\) closes"),
     "chain cell": (wrap([row("a", "(4(5")]), LINE_2 + r"coreference .*'\(4\(5'"),
@@ -143,7 +143,7 @@ BAD = {
     "cut in a row": (wrap([row("a", "-"), row("b", "-")])[:-34], r"line 3: .* has no #end"),
     "encoding": (wrap([row("caf\udce9", "-")]), r"line 2, character 15: byte 0xe9 is not UTF-8"),
     "long line": (wrap([row("a" * 10_000_000, "-")]), r"line 2, character 1000001: a line of more"),
-    "twice": (wrap([row("a", "-")]) * 2, r"document x/y#0 stands twice in this file"),
+    "twice": (wrap([row("a", "-")]) * 2, r"document x/y#0 occurs twice"),
 }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def test_what_is_shared_by_chance_stays() -> None:
 def test_too_much_fails_and_names_the_text() -> None:
     overlap = Overlap({"mine": [raw(number_words(0, 100))]})
     overlap.compare(document(number_words(0, 40)))
-    with pytest.raises(CorpusError, match=r"mine, e#0: 35.5% of its text stands in training"):
+    with pytest.raises(CorpusError, match=r"mine, e#0: 35.5% of its text appears in training"):
         overlap.check()
     assert overlap.summary()["mine"]["largest_share"] == round(33 / 93, 6)
 

@@ -76,11 +76,11 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"coref_spans": [[1, 0, 2]]}, r": not of the form .*coref_spans: \[1, 0, 2\] of 2 words"),
-    ({"named_entities": [0, 37]}, ": not of the form .*index out of range"),
-    ({"named_entities": [0, 2]}, r": not of the form .*I-PERSON after O: is the order"),
-    ({"words": ["a", "b c"]}, ", line 3, column 4: the word is 'b c', expected one without white"),
-    ({"words": ["a", None]}, ": not of the form .*expected str instance"),
+    ({"coref_spans": [[1, 0, 2]]}, r": not in the format .*coref_spans: \[1, 0, 2\] in 2 words"),
+    ({"named_entities": [0, 37]}, ": not in the format .*index out of range"),
+    ({"named_entities": [0, 2]}, r": not in the format .*I-PERSON after O: is the label order"),
+    ({"words": ["a", "b c"]}, ", line 3, column 4: the word is 'b c', expected a string without"),
+    ({"words": ["a", None]}, ": not in the format .*expected str instance"),
     ({"words": ["a", "b\0"]}, ", line 3, character 11: a NUL byte"),
     ({key: [] for key in SENTENCE if key != "part_id"}, ", line 1: .*no words"),
     ({"part_id": None}, ", line 1: .*expected #begin document"),

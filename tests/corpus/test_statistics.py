@@ -64,7 +64,7 @@ def test_the_table_shows_counts_and_what_was_left_out() -> None:
     statistics["left_out"] = {"excluded": ["a", "b"], "bad": bad, "counts": counts}
     lines = [" ".join(line.split()) for line in format_table(statistics).splitlines()]
     assert {"train dev total", "words 2 1 3", "pos: nouns 2 1 3"} <= {*lines}
-    assert lines[-3:] == ["excluded by pattern: 2", "left out, bad: c#0: c.conll, line 3: cut",
+    assert lines[-3:] == ["excluded by pattern: 2", "left out as bad: c#0: c.conll, line 3: cut",
                           "unmatched brackets: 2"]  # fmt: skip
 
 

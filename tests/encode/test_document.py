@@ -210,13 +210,13 @@ def test_marks_nest_and_other_brackets_are_text() -> None:
 
 @pytest.mark.parametrize(("text", "message"), [
     ("Ann [1 met Bob", r"character 5, near 'Ann \[1 met Bob': the bracket \[ is never closed"),
-    ("Ann [1 ] met", r"the mark \[1 \] has no words"),
-    ("", "no words in it"),
+    ("Ann [1 ] met", r"the mention \[1 \] has no words"),
+    ("", "it has no words"),
     ("Al and [0 Ann]", r"character 8, .*: the bracket \[ has the number 0, expected an entity"),
     ("[10000 Ann]", "has the number 10000, expected an entity from 1 to 9,999"),
     (f"[{'7' * 5000} Ann]", "has the number 77777777777777777777, expected an entity"),
-    ("[1 Ann] [1]", r"character 9, .* opens no mention: expected a number from 1 on, a space"),
-    ("[1 Ann] [2Bob]", "character 9, .* opens no mention"),
+    ("[1 Ann] [1]", r"character 9, .* does not open a mention: expected a number from 1 up"),
+    ("[1 Ann] [2Bob]", "character 9, .* does not open a mention"),
 ])  # fmt: skip
 def test_unbalanced_marks_say_where(text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):

@@ -84,25 +84,25 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ("gpt2-antecedent", {"labels": "gold", "antecedent_layer": 3}, ": Value error, antecedent_"),
     ("gpt2-pointer", {"labels": "lagged"}, ".labels: 'lagged', but kind gpt2-pointer lags"),
     ("gpt2-pointer", {"labels": "lagged-resolver:names"}, ".labels: 'lagged-resolver:names', but"),
-    ("gpt2", {"labels": "gold"}, ".labels: 'gold', but kind gpt2 reads no entities: leave it out"),
+    ("gpt2", {"labels": "gold"}, ".labels: 'gold', but kind gpt2 reads no entities: leave labels"),
     ("gpt2", {"memory_write": "last"}, ".memory_write: kind gpt2 has no such key; it has "),
     ("gpt2e", {"memory_write": "first"}, ".memory_write: Input should be 'last' or 'mean'"),
     ("gpt2", {"layers": True}, ".layers: Value error, true is not a number"),
     ("gpt2", {"heads": 3}, ": Value error, width 16 is not divisible by heads 3"),
     ("gpt2e", {"entity_gate": "zero", "entity_residual": False}, ": Value error, entity_gate zero"),
     *(("gpt2", {"matched_to": to}, f".matched_to: {to!r}, {FREE}") for to in ("c", "a", "matched")),
-    ("fasttext", {"longest": 2}, ": Value error, shortest 3 is more than longest 2"),
+    ("fasttext", {"longest": 2}, ": Value error, shortest 3 exceeds longest 2"),
     ("gpt2", {"initial_weights": "study:books"}, ".initial_weights: Value error, 'study:books'"),
     *((kind, changes, f": Value error, {told}") for kind, changes, told in (
-        ("bert", {"random_share": 0.3}, "mask_share 0.8 and random_share 0.3 are more than 1"),
-        ("electra", {"width": 18}, "width 18 and heads 2: a generator a quarter as wide, of 1"),
+        ("bert", {"random_share": 0.3}, "mask_share 0.8 and random_share 0.3 add up to more"),
+        ("electra", {"width": 18}, "width 18 and heads 2: a generator a quarter as wide can't"),
         ("electra", {"width": 36, "heads": 9}, "width 36 and heads 9: a generator a quarter as"),
         ("elmo", {"hidden": 16}, "hidden 16 is projected to width 16, which must be small"),
-        ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are sines"),
-        ("lstm", {"input_dropout": 0.4}, "input_dropout 0.4 falls where dropout 0.1 does: set one"),
-        ("lstm", {"residual": True, "hidden": 24}, "residual needs layers of one width"),
-        ("lstm", {"layers": 1, "hidden": 24}, "hidden 24 is of all layers but the last, and"),
-        ("lstm", {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2}, "hidden_dropout 0.2 falls"),
+        ("transformer-xl", {"width": 15, "heads": 3}, "width 15 is odd, but distances are encoded"),
+        ("lstm", {"input_dropout": 0.4}, "input_dropout 0.4 acts where dropout 0.1 does: set one"),
+        ("lstm", {"residual": True, "hidden": 24}, "residual needs layers of equal width"),
+        ("lstm", {"layers": 1, "hidden": 24}, "hidden 24 is for all layers but the last, but"),
+        ("lstm", {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2}, "hidden_dropout 0.2 is"),
     )),
 ]  # fmt: skip
 
@@ -118,7 +118,7 @@ def test_a_wrong_entry_is_named_with_key_value_and_what_is_expected(kind, more, 
 def test_entries_matched_to_each_other_or_to_none_at_all_are_refused() -> None:
     circle = {one: {"kind": "gpt2", "matched_to": other} for one, other in ("ab", "ba")}
     for name, other in ("ab", "ba"):
-        message = rf"^models\.{name}\.matched_to: '{other}', expected an .*_to: there is none$"
+        message = rf"^models\.{name}\.matched_to: '{other}', expected an .*_to: none exists$"
         with pytest.raises(KindError, match=message):
             resolve_entry(circle, name)
     with pytest.raises(KindError, match=r"kinds\.gpt2\.matched_to: 'b', but only an entry of"):

@@ -43,7 +43,7 @@ def test_with_everything_kept_it_is_the_whole_text(model: Any) -> None:
     assert cache.get_seq_length() == N
     sizes = [layer.keys.nbytes + layer.values.nbytes for layer in cache.layers]
     assert cache.nbytes == sum(sizes) == N * sizes[0] // N * 3
-    with pytest.raises(ValueError, match="has read a text already"):
+    with pytest.raises(ValueError, match="has already read a text"):
         cache.read(model, TOKENS)
 
 

@@ -266,7 +266,7 @@ def test_windows_in_a_row_are_read_as_one(kind: str, window: int) -> None:
 @recurrent
 def test_read_context_is_refused(kind: str) -> None:
     model = tiny_model(kind)
-    with pytest.raises(ValueError, match="first 2 tokens of the window were read before"):
+    with pytest.raises(ValueError, match="first 2 tokens of the window were already read"):
         model.encode(replace(make_batch(model), new=2), model.start(ROWS))
 
 
@@ -425,7 +425,7 @@ def test_initial_weights_are_those_of_the_checkpoint(model: LanguageModel, tmp_p
     begun = tiny_model(model.kind.name, seed=9, **changes).module.state_dict()
     saved = model.module.state_dict()
     assert all(torch.equal(tensor, begun[name]) for name, tensor in saved.items())
-    with pytest.raises(ValueError, match=r"(checkpoint of this shape|can't be loaded)"):
+    with pytest.raises(ValueError, match=r"(checkpoint of type|can't be loaded)"):
         tiny_model(model.kind.name, layers=1, **changes)
 
 
@@ -444,7 +444,7 @@ def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_p
     assert torch.equal(one, other)
     short.save(tmp_path / "short")
     assert load_model(tmp_path / "short", short.kind).context == 4
-    with pytest.raises(ValueError, match="checkpoint of this shape"):
+    with pytest.raises(ValueError, match="checkpoint of type"):
         tiny_model(kind, initial_weights=str(tmp_path), window=16)
 
 
@@ -676,8 +676,8 @@ def test_a_folder_of_another_model_is_refused(kind, saved, told, tmp_path):
 @pytest.mark.parametrize(("kind", "changes", "told"), [
     ("gpt1", {"width": 32}, r"h\.0\.attn\.c_attn\.bias is \[48\], not \[96\]"),
     ("gpt1", {"window": 16}, r"positions_embed\.weight is \[8, 16\], not \[16, 16\]"),
-    ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is not there"),
-    ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is too many"),
+    ("gpt1", {"layers": 3}, r"h\.2\.attn\.c_attn\.bias is missing"),
+    ("gpt1", {"layers": 1}, r"h\.1\.attn\.c_attn\.bias is unexpected"),
     ("elmo", {"hidden": 24}, "can't be loaded .*Error"),
     ("lstm", {"hidden": 24}, "can't be loaded .*size mismatch"),
 ], ids=str)  # fmt: skip

@@ -64,7 +64,7 @@ def test_card_holds_facts_scores_and_switches() -> None:
     for labels, words in (
         ("none", "scored without entity labels"),
         ("lagged-resolver:names", "names, each known only after its mention has ended,"),
-        ("next-resolver:names", "names, each told a token early,"),
+        ("next-resolver:names", "names, each given one token early,"),
     ):
         assert words in render_card(KINDS["gpt2e"], config, **FACTS | {"labels": labels})
     facts = FACTS | {"scores": None, "labels": "none"}

@@ -95,5 +95,7 @@ def test_two_texts_are_mixed_by_the_share_that_is_best(tmp_path: Path, texts, mo
 
 
 def test_more_than_a_key_can_hold_is_refused(texts: list[np.ndarray]) -> None:
-    with pytest.raises(ValueError, match="order 5 over 12 tokens: at most 4 and 65536"):
+    with pytest.raises(
+        ValueError, match="order 5 over 12 tokens, expected at most order 4 and 65536"
+    ):
         Counts.of(texts, 5, VOCABULARY, END)

@@ -161,7 +161,7 @@ def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
     check_fit(model, fits, VOCABULARY)
     with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has 64 positions"):
         check_fit(model, longer, VOCABULARY)
-    with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, the model 40: set tokenizer"):
+    with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, but the model has 40: set"):
         check_fit(model, fits, VOCABULARY + 1)
 
 

@@ -232,7 +232,7 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
     assert lacking[1] < lacking[0] - 1
     plain = make(folder, "lora")
     assert learnt[0].keys() == plain.learnt().keys()
-    with pytest.raises(ValueError, match=r"antecedent_weight 1\.0 is for adapter lora"):
+    with pytest.raises(ValueError, match=r"antecedent_weight 1\.0 needs adapter lora"):
         tiny_entry("pretrained-entities", antecedent_weight=1.0)
 
 

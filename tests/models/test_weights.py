@@ -97,4 +97,4 @@ for kind in ("gpt2", "gpt2e"):
     assert lines[0] == f"{COMMIT} config.json model.safetensors"
     served = tiny_model("gpt2").module.transformer.wte.weight.double().sum().item()
     assert [float(line) for line in lines[1:]] == [served, served]
-    assert f"hub:some/gpt2@{COMMIT} gives these weights again" in done.stderr
+    assert f"hub:some/gpt2@{COMMIT} pins these weights" in done.stderr

@@ -71,7 +71,7 @@ def encode_text(
     # a tokenizer may drop characters, such as control characters, but not most of a text
     if 2 * ends.max(initial=0) < len(text) or (np.diff(starts) < 0).any():
         raise ValueError(
-            "the tokenizer gives no offsets by which its tokens could be aligned with words:"
+            "the tokenizer gives no offsets with which to align its tokens with the words:"
             " name a fast tokenizer (tokenizer.json)"
         )
     owner = np.repeat(np.arange(len(words)), [len(word) for word in words])
@@ -96,7 +96,7 @@ def find_end(tokenizer: Tokenizer) -> int:
         if (found := tokenizer.token_to_id(border)) is not None:
             return found
     raise ValueError(
-        f"the tokenizer has none of {', '.join(BORDERS)}, one of which begins a document: name"
+        f"the tokenizer has none of {', '.join(BORDERS)} to begin a document with: name"
         " another tokenizer"
     )
 
@@ -136,7 +136,7 @@ def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
         there = [folder / name for name in names if (folder / name).is_file()]
         if not there:
             raise FileNotFoundError(
-                f"{folder}: holds no {' or '.join(names)}: set tokenizer.path to the folder with"
+                f"{folder}: has no {' or '.join(names)}: set tokenizer.path to the folder with"
                 " GPT-2's two files"
             )
         found.append(str(there[0]))
@@ -144,7 +144,7 @@ def load_gpt2_tokenizer(folder: Path) -> Tokenizer:
         return _byte_level(models.BPE.from_file(*found))
     except Exception as error:  # tokenizers raises nothing narrower
         raise ValueError(
-            f"{', '.join(found)}: not GPT-2's two files, or cut ({error}): fetch them again"
+            f"{', '.join(found)}: not GPT-2's two files, or truncated ({error}): fetch them again"
         ) from error
 
 
@@ -310,7 +310,7 @@ class AlignedCorpus:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(
-                f"{path}: no aligned corpus of this version ({error}): run step corpus again"
+                f"{path}: not an aligned corpus of this version ({error}): run step corpus again"
             ) from error
 
 

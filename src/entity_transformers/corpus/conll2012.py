@@ -122,7 +122,7 @@ def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Itera
             block.lines.append(line)
         elif not strayed and line.strip(" \n") and not line.startswith("#end document"):
             strayed, where = True, f"{source}, line {number}"
-            what = "is a web page" if is_html(line) else "stands outside any document"
+            what = "is a web page" if is_html(line) else "is outside any document"
             fault = f"{shown(line)} {what}, expected #begin document (NAME); part N first"
             ledger.reject(where, CorpusError(f"{where}: {fault}"))
     if block:
@@ -138,8 +138,8 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
     if not block.ended:
         last = block.first + len(block.lines)
         raise CorpusError(
-            f"{block.source}, line {last}: document {name} has no #end document: the file was cut,"
-            " fetch it again"
+            f"{block.source}, line {last}: document {name} has no #end document: the file is"
+            " truncated, fetch it again"
         )
     rows, starts = _split_rows(block)
     if not rows:
@@ -190,7 +190,7 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
         if (columns < FEWEST_COLUMNS and columns not in NARROW) or columns != width:
             message = (
                 f"a row of {columns} columns ({shown(text)}), expected at least {FEWEST_COLUMNS},"
-                " or 3 to 5, as many as in the sentence's first row: was the row cut?"
+                " or 3 to 5, as many as in the sentence's first row: is it truncated?"
             )
             raise block.fault(word, message, columns)
         row = _widen(row, word) if columns in NARROW else row
@@ -219,7 +219,7 @@ def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
     found = [match for piece in cell.split("|") if (match := _BRACKET.fullmatch(piece))]
     if len(found) <= cell.count("|") or not all(match[1] or match[3] for match in found):
         raise ValueError(
-            f"chain brackets {shown(cell)}: expected such as (3, 3) or (3), joined by |"
+            f"chain brackets {shown(cell)}: expected something like (3, 3) or (3), joined by |"
         )
     return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
 
@@ -267,8 +267,8 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
         if not match or not set(labels).issubset(ONTONOTES_TYPES):
             raise WordError(
                 word,
-                f"named entity {shown(cell)}: expected such as (ORG*, *), (ORG) or *, of types"
-                f" {', '.join(ONTONOTES_TYPES)}",
+                f"named entity {shown(cell)}: expected something like (ORG*, *), (ORG) or *, of"
+                f" types {', '.join(ONTONOTES_TYPES)}",
             )
         opened += ((word, label) for label in labels)
         for _ in range(match[2].count(")")):
@@ -309,5 +309,5 @@ def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
 def _refuse_spaces(values: Sequence[str], what: str) -> None:
     if " ".join(values).split() != [*values]:
         word = next(i for i, value in enumerate(values) if value.split() != [value])
-        message = f"the {what} is {shown(values[word])}, expected one without white space"
+        message = f"the {what} is {shown(values[word])}, expected a string without white space"
         raise WordError(word, message)

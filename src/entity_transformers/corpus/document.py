@@ -53,7 +53,7 @@ def check_words(words: Sequence[str], where: str) -> None:
         raise WordError(
             place,
             f"{where}, word {place + 1}: {len(words[place]):,} characters without a space, expected"
-            f" at most {LONGEST_WORD:,}: leave it out, or put spaces into it",
+            f" at most {LONGEST_WORD:,}: leave it out or insert spaces",
         )
 
 
@@ -106,8 +106,8 @@ class Document:
             values = getattr(self, name)
             if values is not None and len(values) != len(self.words):
                 raise CorpusError(
-                    f"{self.id}, {name}: {len(values)} values, expected {len(self.words)}, as many"
-                    " as words"
+                    f"{self.id}, {name}: {len(values)} values, expected {len(self.words)}, one"
+                    " per word"
                 )
 
     @property
@@ -185,7 +185,7 @@ class Documents(Sequence[Document]):
             return from_row(json.loads(line))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorpusError(
-                f"{self._path}, line {place + 1}: no document as step corpus writes them"
+                f"{self._path}, line {place + 1}: not a document as step corpus writes it"
                 f" ({type(error).__name__}: {error}): run the step again"
             ) from None
 

@@ -51,7 +51,7 @@ def locate(name: str, path: Path | None, cache: Path, *, revision: str | None = 
     from those of a download.
     """
     if name not in datasets():
-        raise CorpusError(f"kind of corpus is {name!r}, expected one of {', '.join(datasets())}")
+        raise CorpusError(f"unknown corpus kind {name!r}, expected one of {', '.join(datasets())}")
     dataset = datasets()[name]
     if path is not None:
         return _local(dataset, path, cache)
@@ -76,7 +76,7 @@ def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
         others = (
             "set it to null to download"
             if dataset.downloads
-            else "put it there (for `dvc exp run --temp`, commit it or name it by --copy-paths)"
+            else "put it there (for `dvc exp run --temp`, commit it or name it with --copy-paths)"
         )
         raise CorpusError(f"{path}: no such file or folder: correct the study's path, or {others}")
     if path.is_file() and not is_archive(path):
@@ -118,7 +118,7 @@ def _find_here(dataset: Dataset, cache: Path) -> Path | None:
     here = Path(named).expanduser()
     if not here.is_dir():
         raise CorpusError(
-            f"{VARIABLE}: {named!r} is no folder, expected one that holds gum/, lambada/ or other"
+            f"{VARIABLE}: {named!r} is not a folder, expected one with gum/, lambada/ or other"
             " data sets: correct it, or unset it to download"
         )
     folder = here / dataset.folder
@@ -144,9 +144,9 @@ def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
     ]
     if wrong := [file.path for file in wanted if found[file.path] != {file.sha256}]:
         raise CorpusError(
-            f"{folder}: {len(wrong)} of {len(wanted)} files are missing or others than the pinned"
-            f" ones of {source.origin}, the first is {wrong[0]}: mend or remove the folder to have"
-            " those, or name it by a path in params.yaml to read it as it is"
+            f"{folder}: {len(wrong)} of {len(wanted)} files are missing or differ from the pinned"
+            f" ones of {source.origin}, the first is {wrong[0]}: repair or remove the folder,"
+            " or give its path in params.yaml to read it as it is"
         )
 
 
@@ -155,7 +155,7 @@ def _digest_unpacked(path: Path) -> str:
         with unpacked(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except CorpusError:
-        return "not a whole file"
+        return "an incomplete file"
 
 
 def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None:
@@ -178,8 +178,8 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
     for file in tqdm(missing, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
         if offline:
             raise DownloadError(
-                f"{folder / file.path}: not in the cache, and downloads are off: run once with a"
-                f" network, or give a local path ({file.url})"
+                f"{folder / file.path}: not in the cache, and downloads are off: run once with"
+                f" network access, or give a local path ({file.url})"
             )
         try:
             store.fetch(file.path, downloader=pooch.HTTPDownloader(timeout=30))

@@ -34,7 +34,7 @@ HALVES = re.compile("[\ud800-\udfff]")
 """Halves of a pair of UTF-16 code units (surrogates), which no tokenizer reads."""
 _KINDS = {
     b"%PDF": "a PDF", b"{\\rtf": "RTF", b"\x89PNG": "an image", b"\xff\xd8\xff": "an image",
-    b"GIF8": "an image", b"\xd0\xcf\x11\xe0": "a file of Word", b"\xff\xfe": "UTF-16",
+    b"GIF8": "an image", b"\xd0\xcf\x11\xe0": "a Word file", b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }  # fmt: skip
 """The first bytes of other kinds of files that people give in place of a text."""
@@ -135,7 +135,7 @@ def extract(archive: Path, folder: Path) -> None:
         if source is None:
             raise ValueError(f"{shown(name)} is neither a file nor a link to one")
         if not place.name or place in seen:
-            raise ValueError(f"{shown(name)} twice" if place.name else "an entry without a name")
+            raise ValueError(f"{shown(name)} occurs twice" if place.name else "a nameless entry")
         seen.add(place)
         room -= ENTRY
         (path := folder / place).parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def extract(archive: Path, folder: Path) -> None:
                 room -= len(data)
                 file.write(data)
         if room < 0:
-            raise ValueError(f"more than {MOST_PACKED} times its size")
+            raise ValueError(f"it unpacks to more than {MOST_PACKED} times its size")
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -186,7 +186,8 @@ class _Bounded(io.RawIOBase):
         buffer[: len(data)] = data
         self._room -= len(data)
         if self._room < 0:
-            raise CorpusError(f"{self._path}: more than {MOST_PACKED} times its size: no corpus")
+            fault = f"unpacks to more than {MOST_PACKED} times its size: not a corpus"
+            raise CorpusError(f"{self._path}: {fault}")
         return len(data)
 
 
@@ -204,7 +205,7 @@ def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
             if member:
                 archive = files.enter_context(zipfile.ZipFile(path))
                 if archive.namelist().count(member) > 1:
-                    raise CorpusError(f"{path}: {shown(member)} stands twice in it: fetch it again")
+                    raise CorpusError(f"{path}: {shown(member)} occurs twice in it: fetch it again")
                 file = files.enter_context(archive.open(member))
             else:
                 file = files.enter_context(path.open("rb"))
@@ -216,7 +217,7 @@ def unpacked(path: Path, member: str = "") -> Iterator[io.BufferedReader]:
                     raise CorpusError(f"{path}: {kind}, expected text: save it as text in UTF-8")
             yield opened
     except (EOFError, KeyError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        what = f"can't read {member} in it" if member else "not a whole gzip file"
+        what = f"can't read {member} in it" if member else "not a complete gzip file"
         raise CorpusError(f"{path}: {what} ({error}): fetch it again") from None
     except OSError as error:
         raise CorpusError(f"{path}: {error.strerror or error}: give a readable file") from None

@@ -65,8 +65,8 @@ def _cut(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
         left, tail = _split_at(left, min(words - (index + 1) * share, size - share // 2))
         if not left or not tail:
             raise CorpusError(
-                f"a text of {words} words in which no sentence begins near its end, expected one"
-                f" whose last parts can be {' and '.join(missing)}: give a longer text"
+                f"no sentence of this text of {words} words begins near its end, where"
+                f" {' and '.join(missing)} should begin: give a longer text"
             )
         # under a new name, since parts of the same name may be joined later
         named = (

@@ -35,8 +35,8 @@ def give(corpus: AlignedCorpus, layer: str, seed: int = 0) -> AlignedCorpus:
     else:
         found = ", ".join((*LABELS, *corpus.layers))
         raise ValueError(
-            f"split {corpus.split!r} has no labels {layer!r}, it has {found}: step corpus makes"
-            " those of the resolvers that corpus.resolvers names"
+            f"split {corpus.split!r} has no labels {layer!r}, expected one of {found}: to have a"
+            " resolver's labels, name it in corpus.resolvers and run step corpus"
         )
     spans = find_spans(corpus, base)
     if change == "shuffled":
@@ -161,7 +161,7 @@ def label_nouns(corpus: AlignedCorpus) -> np.ndarray:
     """Label every noun by its spelling, int32 [N]; ValueError without parts of speech."""
     tags = [i for i, name in enumerate(corpus.tag_names) if name.startswith("NN")]
     if not tags:
-        raise ValueError(f"split {corpus.split!r} has no parts of speech, so no labels 'nouns'")
+        raise ValueError(f"split {corpus.split!r} has no part-of-speech tags for labels 'nouns'")
     nouns = np.isin(corpus.tags, tags) & (corpus.words >= 0)
     return name_by_spelling(corpus, np.where(nouns, corpus.words, -1))
 

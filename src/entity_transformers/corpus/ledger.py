@@ -59,7 +59,7 @@ class Ledger:
         for name in sorted(names):
             if self.admits(name):
                 message = (
-                    f"{folder}: no file of {name}, which {listed}: add it, or name it in"
+                    f"{folder}: no file for {name}, which {listed}: add it, or name it in"
                     " corpus.exclude"
                 )
                 self.reject(f"{name}#0", CorpusError(message))
@@ -70,7 +70,7 @@ class Ledger:
         if self.unmatched and self.policy == "strict":
             raise CorpusError(
                 f"corpus.exclude: {self.unmatched[0]!r} matches no document: correct the pattern or"
-                " leave it out"
+                " remove it"
             )
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
@@ -78,8 +78,8 @@ class Ledger:
         try:
             for document in documents:
                 if earlier := self._sources.get(document.id):
-                    where = "twice in this file" if earlier == source else f"also in {earlier}"
-                    message = f"{source}: document {document.id} stands {where}: keep one copy"
+                    where = "occurs twice" if earlier == source else f"is also in {earlier}"
+                    message = f"{source}: document {document.id} {where}: keep one copy"
                     self.reject(document.id, CorpusError(message))
                 else:
                     self._sources[document.id] = source

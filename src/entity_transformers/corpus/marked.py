@@ -33,12 +33,12 @@ def read_marked(text: str) -> Document:
         [word.span() for word in _WORD.finditer(plain)], [(start, end) for start, end, _ in spans]
     )
     if not places:
-        raise CorpusError("text: no words in it")
+        raise CorpusError("text: it has no words")
     mentions = []
     for (first, last), (_, _, chain) in zip(inside, spans, strict=True):
         if first >= last:
             raise CorpusError(
-                f"text: the mark [{chain} ] has no words: write them after the number"
+                f"text: the mention [{chain} ] has no words: write them after the number"
             )
         mentions.append(Mention(first, last, chain))
     after = [low > high for (_, high), (low, _) in pairwise(places)]
@@ -65,7 +65,7 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
         number: int | None = None
         if piece == "]":
             if not opened:
-                raise _fault(text, at, "closes no mention: open one as in [1 Anna]")
+                raise _fault(text, at, "does not close a mention: open one as in [1 Anna]")
             _, start, number = opened.pop()
             if number is not None:
                 spans.append((start, len(plain), number))
@@ -83,8 +83,8 @@ def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:
     if opened:
         raise _fault(text, opened[-1][0], "is never closed: close it with ]")
     if spans and odd:
-        expected = "expected a number from 1 on, a space and words, as in [1 Anna]"
-        raise _fault(text, odd[0], f"opens no mention: {expected}")
+        expected = "expected a number from 1 up, a space and words, as in [1 Anna]"
+        raise _fault(text, odd[0], f"does not open a mention: {expected}")
     return plain, spans
 
 

@@ -37,8 +37,7 @@ def flatten(
     for mention in mentions:
         if not 0 <= mention.start < mention.end <= n_words:
             raise CorpusError(
-                f"{mention} does not lie inside a document of {n_words} words: check the corpus"
-                " file"
+                f"{mention} is not inside the document's {n_words} words: check the corpus file"
             )
     merged, merged_chains = merge_chains(mentions)
     if policy == "drop":

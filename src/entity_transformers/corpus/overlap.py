@@ -63,7 +63,7 @@ class Overlap:
         passages = sorted(self._find_passages(document))
         if not passages:
             return [document]
-        fault = "has text of an evaluation set inside: leave it out (corpus.exclude)"
+        fault = "contains text of an evaluation set: leave it out (corpus.exclude)"
         check_plain(document, fault)  # some annotations would be lost
         pieces = spaced_words(document, "natural")
         spans = [match.span() for match in _WORD.finditer("".join(pieces))]
@@ -133,7 +133,7 @@ class Overlap:
         if len(bad):
             worst = bad.loc[bad["share"].idxmax()]
             raise CorpusError(
-                f"{worst['set']}, {worst['document']}: {worst['share']:.1%} of its text stands in"
+                f"{worst['set']}, {worst['document']}: {worst['share']:.1%} of its text appears in"
                 f" training ({worst['shared']} of {worst['shingles']} runs of {SHINGLE} words),"
                 f" expected at most {MOST:.0%}; {len(bad)} such documents: leave the text out of"
                 " training (corpus.exclude)"

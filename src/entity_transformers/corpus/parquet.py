@@ -50,7 +50,7 @@ def read_parquet(path: Path, split: str, ledger: Ledger) -> Iterator[Document]:
         try:
             lines = list(_write_rows(row, label_names(kinds)))
         except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-            fault = f"{source}: not of the form of conll2012_raw ({shown(str(error))})"
+            fault = f"{source}: not in the format of conll2012_raw ({shown(str(error))})"
             ledger.reject(source, CorpusError(fault))
         else:
             yield from read_rows(lines, source, split, ledger)
@@ -70,7 +70,7 @@ def _write_rows(row: Mapping[str, Any], names: tuple[list[str], list[str]]) -> I
             chains: dict[int, list[str]] = defaultdict(list)
             for chain, first, last in sentence["coref_spans"] or []:
                 if not 0 <= first <= last < len(words):
-                    raise ValueError(f"coref_spans: {[chain, first, last]} of {len(words)} words")
+                    raise ValueError(f"coref_spans: {[chain, first, last]} in {len(words)} words")
                 chains[first].append(f"({chain})" if first == last else f"({chain}")
                 if last > first:
                     chains[last].append(f"{chain})")
@@ -86,7 +86,7 @@ def _bracket(labels: Sequence[str]) -> Iterator[str]:
     """Write B-ORG, I-ORG as (ORG*, *) and so on; ValueError for an I- without its B-."""
     for before, label, after in zip(["O", *labels], labels, [*labels[1:], "O"], strict=False):
         if label[0] == "I" and before[2:] != label[2:]:
-            raise ValueError(f"{label} after {before}: is the order of the labels another one?")
+            raise ValueError(f"{label} after {before}: is the label order different?")
         opens = f"({label[2:]}" if label[0] == "B" else ""
         closes = label != "O" and after[0] != "I"
         yield opens + "*" + ")" * closes

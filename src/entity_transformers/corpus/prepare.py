@@ -114,8 +114,8 @@ def _add_second_test(
     for document in documents:
         if document.split == "test2":
             raise CorpusError(
-                f"corpus.second_test: {name} is to be split test2, but the corpus has one, with"
-                f" document {document.name}: leave second_test out"
+                f"corpus.second_test: {name} is to be split test2, but the corpus already has one,"
+                f" with document {document.name}: leave second_test out"
             )
         yield document
     for document in second:
@@ -131,8 +131,8 @@ def _check_splits(params: Any, root: Path, found: Collection[str]) -> None:
     for name in filter(params.runs_step, ("perplexity", "embeddings")):
         if empty := [split for split in getattr(params, name).splits if split not in found]:
             raise CorpusError(
-                f"{name}.splits names {', '.join(empty)}, of which {root} has no document: leave"
-                " it out"
+                f"{name}.splits names {', '.join(empty)}, for which {root} has no document:"
+                " leave it out"
             )
 
 

@@ -116,9 +116,9 @@ def _left_out(left_out: Mapping[str, Any]) -> Iterator[str]:
     if excluded := left_out.get("excluded"):
         yield f"excluded by pattern: {len(excluded)}"
     for name, reason in left_out.get("bad", {}).items():
-        yield f"left out, bad: {'' if reason.startswith(name) else f'{name}: '}{reason}"
+        yield f"left out as bad: {'' if reason.startswith(name) else f'{name}: '}{reason}"
     for pattern in left_out.get("unmatched", []):
-        yield f"exclude pattern that matches no document: {pattern}"
+        yield f"exclude pattern without a matching document: {pattern}"
     for kind, number in left_out.get("counts", {}).items():
         if number:
             yield f"{kind.replace('_', ' ')}: {number:,}"

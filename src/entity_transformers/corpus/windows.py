@@ -78,7 +78,7 @@ class WindowPlan:
         self.lengths = np.diff(corpus.offsets) - 1
         if not (self.lengths > 0).any():
             raise ValueError(
-                f"split {corpus.split!r} holds no document with words: nothing to train on"
+                f"split {corpus.split!r} has no document with words: nothing to train on"
             )
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
         self.entities = corpus.highest(self.given)

@@ -23,21 +23,21 @@ Role = Literal["baseline", "proposed", "control", "other"]
 ROLES: tuple[Role, ...] = get_args(Role)
 ERAS = ("counts", "static vectors", "recurrent", "transformer", "memory")
 CAPABILITIES = {
-    "encode": "vectors of words and mentions (tables 4 and 5)",
-    "causal": "nats per token from the past alone (tables 2 and 3)",
-    "attend": "attention weights by head (probe)",
-    "entities": "reads and writes a memory of entities, so entities on and off differ",
-    "guided": "labels guide its training, and are not read otherwise",
-    "state": "hands something on from one window of a document to the next",
-    "masked": "predicts hidden tokens from both sides",
-    "replaced": "tells tokens that a generator has put in, from both sides",
-    "layers": "several vectors per token, of which a tagger mixes all or reads some later",
-    "windows": "learns by gradient from windows of running text, as section lm says",
-    "finetunes": "can learn a labelled task on from its weights",
-    "counts": "counts its training text instead of learning by gradient",
-    "pretrained": "has been trained by others, and is taken over as it is",
-    "own-tokens": "reads the text in tokens of its own, not in the study's",
-    "static": "one vector per word whatever stands around it, learnt by a trainer of its own",
+    "encode": "gives vectors of words and mentions (tables 4 and 5)",
+    "causal": "predicts each token from the text before it alone (tables 2 and 3)",
+    "attend": "gives attention weights by head (probe)",
+    "entities": "reads and writes a memory of entities, so that entities can be on or off",
+    "guided": "uses entity labels in training only",
+    "state": "carries a state from one window of a document to the next",
+    "masked": "predicts masked tokens from the context on both sides",
+    "replaced": "detects tokens replaced by a generator, from the context on both sides",
+    "layers": "gives vectors of several layers, which a tagger mixes or reads at different depths",
+    "windows": "is trained by gradient descent on windows of running text, set in section lm",
+    "finetunes": "can be fine-tuned on a labelled task",
+    "counts": "is estimated from counts of its training text, not by gradient descent",
+    "pretrained": "was trained by others and is used as it is",
+    "own-tokens": "has its own tokenizer instead of the study's",
+    "static": "has one vector per word in any context, learnt by its own trainer",
 }
 
 
@@ -176,10 +176,9 @@ class ModelEntry:
     def require(self, needs: Iterable[str], step: str, key: str) -> ModelEntry:
         """Return the entry, at ``key``; raise KindError if it can't do what ``step`` needs."""
         if not self.can(needs):
-            raise KindError(
-                f"{key}: kind {self.kind.name} can {', '.join(sorted(self.kind.can))}, but step"
-                f" {step} needs {explain_needs({*needs} - self.kind.can)}"
-            )
+            has = f"has the capabilities {', '.join(sorted(self.kind.can))}"
+            needed = explain_needs({*needs} - self.kind.can)
+            raise KindError(f"{key}: kind {self.kind.name} {has}, but step {step} needs {needed}")
         return self
 
 
@@ -194,7 +193,8 @@ def explain_needs(needs: Iterable[str]) -> str:
 
 def list_abilities(entries: Iterable[ModelEntry]) -> str:
     """List the capabilities of each entry, in one line."""
-    return "; ".join(f"{e.name} can {', '.join(sorted(e.kind.can))}" for e in entries)
+    abilities = ((e.name, ", ".join(sorted(e.kind.can))) for e in entries)
+    return "; ".join(f"{name} has the capabilities {can}" for name, can in abilities)
 
 
 def resolve(
@@ -229,11 +229,11 @@ def resolve(
         )
     (change, base), wrong = split_layer(labels), ""
     if labels != "none" and not kind.can & {"entities", "guided"}:
-        wrong = f"{labels!r}, but kind {found} reads no entities: leave it out"
+        wrong = f"{labels!r}, but kind {found} reads no entities: leave labels out"
     elif change == "lagged" and hasattr(params, "entity_lag"):
         wrong = f"{labels!r}, but kind {found} lags its labels itself: give {base}"
     elif labels == "none" and "guided" in kind.can:
-        wrong = f"none, but kind {found} learns from labels: give them, or take the kind without"
+        wrong = f"none, but kind {found} learns from labels: give some, or use another kind"
     if wrong:
         raise KindError(f"{here}.labels: {wrong}")
     matched = getattr(params, "matched_to", None)
@@ -243,7 +243,7 @@ def resolve(
     if matched not in free:
         raise KindError(
             f"{here}.matched_to: {matched!r}, expected an entry without matched_to:"
-            f" {', '.join(free) or 'there is none'}"
+            f" {', '.join(free) or 'none exists'}"
         )
     extra = resolve(matched, models, lm, of_kind, kinds).lm.count_extra()
     return ModelEntry(name, kind, role, labels, params, extra)

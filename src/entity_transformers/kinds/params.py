@@ -102,11 +102,11 @@ class LmParams(Section):
             yield f"attention flex is not available for {self.sdpa_alone}: set it to sdpa"
         if self.attention == "flex" and self.dropout > 0:
             yield (
-                f"attention flex has no dropout of weights, but dropout is {self.dropout}: set it"
+                f"attention flex can't drop out weights, but dropout is {self.dropout}: set it"
                 " to 0, or attention to sdpa"
             )
         if self.warmup_steps > self.steps:
-            yield f"warmup_steps {self.warmup_steps} is more than steps {self.steps}"
+            yield f"warmup_steps {self.warmup_steps} exceeds steps {self.steps}"
 
     def count_extra(self) -> int:
         """Numbers per layer beyond GPT-2's: what a parameter-matched GPT-2 gets."""
@@ -235,8 +235,8 @@ class BertParams(MaskedParams):
         yield from super().problems()
         if self.mask_share + self.random_share > 1 + 1e-9:
             yield (
-                f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1"
-                " together"
+                f"mask_share {self.mask_share} and random_share {self.random_share} add up to more"
+                " than 1"
             )
 
 
@@ -253,8 +253,8 @@ class ElectraParams(MaskedParams):
         width, heads = self.width // self.quarter, max(1, self.heads // self.quarter)
         if self.width % self.quarter or width % heads:
             yield (
-                f"width {self.width} and heads {self.heads}: a generator a quarter as wide, of"
-                f" {heads} heads, is not possible: give a width that {self.quarter * heads} divides"
+                f"width {self.width} and heads {self.heads}: a generator a quarter as wide can't"
+                f" have {heads} heads: give a width that {self.quarter * heads} divides"
             )
 
 
@@ -269,7 +269,7 @@ class TransformerXLParams(LmParams):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.width % 2:
-            yield f"width {self.width} is odd, but distances are sines and cosines"
+            yield f"width {self.width} is odd, but distances are encoded as sines and cosines"
 
 
 class XLNetParams(TransformerXLParams):
@@ -315,18 +315,16 @@ class LSTMParams(LmParams):
         yield from super().problems()
         for name in ("input_dropout", "hidden_dropout", "output_dropout"):
             if self.dropout > 0 and (rate := getattr(self, name)) > 0:
-                yield (
-                    f"{name} {rate} falls where dropout {self.dropout} does: set one of them to 0"
-                )
+                yield f"{name} {rate} acts where dropout {self.dropout} does: set one of them to 0"
         if self.residual and self.hidden not in (None, self.width):
-            yield f"residual needs layers of one width, and hidden is {self.hidden}: leave it out"
+            yield f"residual needs layers of equal width, but hidden is {self.hidden}: omit hidden"
         if self.layers == 1 and self.hidden not in (None, self.width):
             yield (
-                f"hidden {self.hidden} is of all layers but the last, and layers is 1: leave it out"
+                f"hidden {self.hidden} is for all layers but the last, but layers is 1: omit hidden"
             )
         if self.layers == 1 and self.hidden_dropout > 0:
             yield (
-                f"hidden_dropout {self.hidden_dropout} falls between layers, and layers is 1: set"
+                f"hidden_dropout {self.hidden_dropout} is between layers, but layers is 1: set"
                 " it to 0"
             )
 
@@ -414,7 +412,7 @@ class PretrainedEParams(TakenParams):
         yield from super().problems()
         if self.antecedent_weight and self.adapter != "lora":
             yield (
-                f"antecedent_weight {self.antecedent_weight} is for adapter lora, and adapter is"
+                f"antecedent_weight {self.antecedent_weight} needs adapter lora, but adapter is"
                 f" {self.adapter}: set it to 0"
             )
 
@@ -458,7 +456,7 @@ class FastTextParams(Word2VecParams):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.shortest > self.longest:
-            yield f"shortest {self.shortest} is more than longest {self.longest}"
+            yield f"shortest {self.shortest} exceeds longest {self.longest}"
 
 
 class GloVeParams(StaticParams):

@@ -112,7 +112,7 @@ def refuse_context(batch: Batch, who: str) -> None:
     """Raise ValueError for a window that repeats tokens of an earlier one."""
     if batch.new:
         raise ValueError(
-            f"the first {batch.new} tokens of the window were read before: {who} reads each once"
+            f"the first {batch.new} tokens of the window were already read: {who} reads none twice"
         )
 
 
@@ -189,12 +189,12 @@ class LanguageModel(ABC):
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> LanguageModel:
         """Build as in `build_model`; raise ValueError for weights of another type or shape."""
-        raise NotImplementedError(f"{cls.kind.label} is not built from an entry")
+        raise NotImplementedError(f"{cls.kind.label} cannot be built from an entry")
 
     @classmethod
     def load(cls, folder: Path) -> LanguageModel:
         """Load a model in float32; FileNotFoundError if none is saved, ValueError for another."""
-        raise NotImplementedError(f"{cls.kind.label} is not loaded from a folder")
+        raise NotImplementedError(f"{cls.kind.label} cannot be loaded from a folder")
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -257,7 +257,7 @@ class LanguageModel(ABC):
 
         ``share``: the share of predicted targets among all tokens of the step.
         """
-        raise NotImplementedError(f"{self.kind.label} learns each next token")
+        raise NotImplementedError(f"{self.kind.label} is trained to predict the next token")
 
     def encoder(self, layers: bool = False) -> LanguageModel:
         """Return the model whose `encode` gives the vectors of words and mentions: this one, unless
@@ -277,11 +277,11 @@ class LanguageModel(ABC):
         """Return the modules of each attention ("self", "entity"), one per layer; after
         `show_attention` was called, they return (output, weights [B, H, T, T] or None).
         """
-        raise NotImplementedError(f"{self.kind.label} gives no attention weights")
+        raise NotImplementedError(f"{self.kind.label} does not return attention weights")
 
     def show_attention(self) -> None:
         """From now on, compute attention in the form that also returns its weights."""
-        raise NotImplementedError(f"{self.kind.label} gives no attention weights")
+        raise NotImplementedError(f"{self.kind.label} does not return attention weights")
 
     @property
     def heads(self) -> int:

@@ -90,7 +90,7 @@ class EntityCache(Cache):
         raises ValueError.
         """
         if self.get_seq_length():
-            raise ValueError("the cache has read a text already: make a new one for this text")
+            raise ValueError("the cache has already read a text: make a new one for this text")
         ids = torch.from_numpy(tokens.astype(np.int64))[None].to(model.device)
         states = []
         for first in range(0, len(tokens), self.every):
@@ -106,7 +106,7 @@ class EntityCache(Cache):
     def __call__(self, input_ids: Tensor, scores: Any = None, **_: Any) -> Tensor:
         """The stopping criterion for ``generate``: it never stops, but drops what is due."""
         if len(input_ids) > 1:
-            raise ValueError(f"EntityCache holds one text, {len(input_ids)} were given")
+            raise ValueError(f"EntityCache holds one text, but {len(input_ids)} were given")
         if self.get_seq_length() - self.places.max(initial=-1) > self.every:
             self.drop(input_ids[0].cpu().numpy())
         return torch.zeros(1, dtype=torch.bool, device=input_ids.device)

@@ -85,7 +85,7 @@ class Pretrained(LanguageModel):
                 cls.of,
                 folder,
                 new="entity" if cls.kind.also else None,
-                what=f"{config.model_type} checkpoint of this shape",
+                what=f"checkpoint of type {config.model_type} in this shape",
                 do="give the entry its layers, heads, width and window, or leave initial_weights"
                 " out",
                 config=longer or config,
@@ -118,7 +118,7 @@ def load_whole(
     new: str | None = None,
     *,
     strict: bool = True,
-    what: str = "weights of what config.json describes",
+    what: str = "checkpoint that fits config.json",
     do: str = "save the model again",
     **how: Any,
 ) -> Any:
@@ -135,10 +135,10 @@ def load_whole(
         for key, found, wanted in info["mismatched_keys"]
     ]
     missing = [key for key in info["missing_keys"] if new is None or new not in key]
-    wrong += [f"{key} is not there" for key in missing]
-    wrong += [f"{key} is too many" for key in info["unexpected_keys"] if strict]
+    wrong += [f"{key} is missing" for key in missing]
+    wrong += [f"{key} is unexpected" for key in info["unexpected_keys"] if strict]
     if wrong:
-        raise ValueError(f"{folder}: no {what} ({sorted(wrong)[0]}): {do}")
+        raise ValueError(f"{folder}: not a {what} ({sorted(wrong)[0]}): {do}")
     return model
 
 
@@ -195,8 +195,8 @@ def opened(folder: Path) -> Iterator[None]:
         if not set(shards) <= names or not any(name.endswith(".safetensors") for name in names):
             others = sorted({*shards} | {file.name for file in folder.iterdir()} - names)
             raise ValueError(
-                f"{folder}: no model*.safetensors with all its weights (there is"
-                f" {', '.join(others) or 'nothing else'}), and nothing else is loaded, since a"
+                f"{folder}: no model*.safetensors with all its weights (it has"
+                f" {', '.join(others) or 'nothing else'}), and only those are loaded, since a"
                 " pickle can run code: save it with transformers as safetensors"
             )
         for file in files:
@@ -254,13 +254,13 @@ def _refuse_others(folder: Path) -> None:
     others = sorted(found.difference(named, [RECORD, aside]))
     if others and any(name.endswith(".safetensors") for name in named):
         raise ValueError(
-            f"{folder}: {', '.join(others)} is there too, which {RECORD} beside it does not name,"
-            " and which may change the model: take it away"
+            f"{folder}: {RECORD} does not list {', '.join(others)}, which may change the model:"
+            " remove what it does not list"
         )
     if (folder / "adapter_config.json").exists():
         raise ValueError(
-            f"{folder}: adapter_config.json is there too, with which transformers would change the"
-            " model: remove it with its weights, or merge the adapter into the model and save that"
+            f"{folder}: transformers would apply adapter_config.json to the model: remove it and"
+            " the adapter's weights, or merge the adapter into the model and save that"
         )
     for key, value in read_json(folder / "config.json").items():
         if key.endswith("attn_implementation") and "/" in str(value):

@@ -159,9 +159,9 @@ class Wrapped(GPT2):
         ]
         if head is None or getattr(head, "bias", None) is not None or scaled:
             raise ValueError(
-                f"{type(module).__name__}: its logits are no plain product of its hidden states"
-                f" ({', '.join(scaled) or 'no head' if head is None else 'a bias'}): read it with"
-                " a loop of your own"
+                f"{type(module).__name__}: its logits are not just a product of its hidden states"
+                f" ({', '.join(scaled) or 'no head' if head is None else 'a bias'}): write your"
+                " own loop to read it"
             )
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:

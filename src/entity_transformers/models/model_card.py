@@ -16,8 +16,8 @@ CHANGED = {
     "shuffled": "permuted among the mentions of each document",
     "lagged": "each known only after its mention has ended",
     "surface": "with one entity per spelling",
-    "random": "put on random spans",
-    "next": "each told a token early",
+    "random": "assigned to random spans",
+    "next": "each given one token early",
 }
 GOLD = "gold coreference chains"
 OTHER_LAYERS = {
@@ -25,58 +25,58 @@ OTHER_LAYERS = {
     "first-only": f"{GOLD}, without the labels of first mentions",
     "nouns": "every noun as an entity",
 }
-NEXT = "`logits` [batch, tokens, vocabulary] are of the next token."
+NEXT = "`logits` [batch, tokens, vocabulary] predict the next token."
 PSEUDO = "pseudo-perplexities (Salazar et al., 2020)"
-ITS_OWN = "`logits` [batch, tokens, vocabulary] are of the tokens in their own place"
+ITS_OWN = "`logits` [batch, tokens, vocabulary] predict the token at each position"
 CAUSAL = {"task": "text-generation", "meaning": NEXT}
 TEXTS: dict[str, dict[str, str]] = {
     "gpt2e": {
-        "about": "GPT-2 whose every block ends in an attention over the text's entities (E.T.:"
+        "about": "GPT-2 in which every block ends with attention over the text's entities (E.T.:"
         " Entity-Transformers).",
         "loader": "GPT2EForCausalLM.from_pretrained",
         "second": '" Bob"',
         "body": "transformer",
         "head": "lm_head",
-        "meaning": "Without `entity_ids` the model runs as a plain causal language model. Where the"
+        "meaning": "Without `entity_ids` the model runs as a plain causal language model. If the"
         " package is not installed: `AutoModelForCausalLM.from_pretrained(folder,"
         " trust_remote_code=True)`, with `entity_states` [batch, tokens, width] instead of a"
         " memory.",
     },
     "gpt2-pointer": {
-        "about": "GPT-2 with an entity pointer at its output, which may copy the forms of known"
-        " entities, mixed with what it predicts itself."
+        "about": "GPT-2 with an entity pointer at its output: its own prediction is mixed with"
+        " copies of the forms of known entities."
     },
     "berte": {
-        "about": "BERT whose every block ends in an attention over the text's entities, as GPT2E's"
-        " do: hidden tokens are predicted from both sides and, with entities, from whose they are."
-        f" Scores are {PSEUDO}, which are no perplexities.",
+        "about": "BERT in which every block ends with attention over the text's entities, as in"
+        " GPT2E: masked tokens are predicted from both sides and, with entities, from the entity"
+        f" that they belong to. Scores are {PSEUDO}, which are not perplexities.",
         "loader": "load_entity_attention",
         "second": "tokenizer.mask_token",
         "body": "bert",
         "head": "cls",
         "meaning": f"{ITS_OWN}. Without `entity_ids` and `memory` no entity is given. transformers'"
-        " own classes read the folder as a BERT without its entity attention, which is another"
+        " own classes load the folder as a BERT without its entity attention, which is a different"
         " model.",
     },
     "bert": {
-        "about": "BERT: hidden tokens are predicted from both sides.",
+        "about": "BERT: masked tokens are predicted from the context on both sides.",
         "task": "fill-mask",
         "loader": "AutoModelForMaskedLM",
-        "meaning": f"{ITS_OWN}, also where `tokenizer.mask_token` stands. Scores are {PSEUDO}: each"
-        " token is hidden in its turn. They are no perplexities.",
+        "meaning": f"{ITS_OWN}, including `tokenizer.mask_token`. Scores are {PSEUDO}: each token"
+        " is masked in turn. They are not perplexities.",
     },
     "electra": {
-        "about": "ELECTRA's discriminator: it tells which tokens a generator has put in.",
+        "about": "ELECTRA's discriminator: it detects which tokens a generator has replaced.",
         "task": "feature-extraction",
         "loader": "AutoModelForPreTraining",
-        "meaning": "`logits` [batch, tokens] are above 0 where a token is likely to have been put"
-        " in. The file holds the generator's weights too, which this class passes over.",
+        "meaning": "`logits` [batch, tokens] are above 0 where a token has probably been replaced."
+        " The file also holds the generator's weights, which this class ignores.",
     },
     "gpt2": CAUSAL,
     "gpt2-antecedent": CAUSAL,
     "gpt1": CAUSAL,
     "transformer-xl": {
-        "meaning": f"{NEXT} `generate` asks by XLNet's queries, which this model has not learnt."
+        "meaning": f"{NEXT} `generate` uses XLNet's query stream, which this model has not learnt."
     },
     "xlnet": {"meaning": f"{NEXT} Without `perm_mask` every token sees itself and all others."},
 }
@@ -157,9 +157,9 @@ def render_card(
 def _describe(kind: Kind) -> str:
     """Describe a kind for which `TEXTS` has no description."""
     if "static" in kind.can:
-        return f"Static vectors of words, by {kind.label}: one per word in any context."
+        return f"Static word vectors by {kind.label}: one per word in any context."
     part = kind.predicts if kind.predicts.startswith("from") else f"by its {kind.predicts}"
-    half = f" Scores are of prediction {part} alone." if kind.predicts else ""
+    half = f" Scores only measure prediction {part}." if kind.predicts else ""
     return f"A language model of kind {kind.label}, without entities.{half}"
 
 

@@ -71,8 +71,8 @@ class Counts:
         """
         if vocabulary > MASK + 1 or order * int(BITS) > 64:
             raise ValueError(
-                f"an n-gram model of order {order} over {vocabulary} tokens: at most 4 and"
-                f" {MASK + 1}"
+                f"an n-gram model of order {order} over {vocabulary} tokens, expected at most"
+                f" order 4 and {MASK + 1} tokens"
             )
         grams, orders = list_grams(texts, order, end), range(1, order + 1)
         keys = [np.unique(pack(grams[:, order - k :]), return_counts=True) for k in orders]
@@ -207,8 +207,8 @@ def mix(run: Run, counts: Counts, weights: Path, end: int) -> NGram:
     shapes = [(len(one.orders), one.vocabulary) for one in (counts, other)]
     if shapes[0] != shapes[1]:
         raise ValueError(
-            f"models.{run.model}.initial_weights: {weights} has n-grams of {shapes[1][0]} tokens"
-            f" and {shapes[1][1]:,} different ones, expected {shapes[0][0]} and {shapes[0][1]:,}"
+            f"models.{run.model}.initial_weights: {weights} has order {shapes[1][0]} and"
+            f" {shapes[1][1]:,} tokens, expected order {shapes[0][0]} and {shapes[0][1]:,} tokens"
         )
     dev = run.tokens("dev")
     texts = [dev.tokens[dev.document(d)] for d in range(len(dev))]

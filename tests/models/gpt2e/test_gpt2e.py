@@ -196,8 +196,8 @@ BAD_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({"entity_ids": IDS[:, 1:]}, r"entity_ids has shape \[3, 12\], expected \[3, 13\]"),
     ({"entity_ids": IDS.float()}, r"entity_ids has type torch\.float32"),
     ({"memory": EntityMemory(3, ENTITIES, 17)}, r"\[3, 5, 17\], expected an EntityMemory \[3, ent"),
-    ({"memory": None}, "entity_ids came without memory"),
-    ({"entity_states": torch.ones(3, 13, 16)}, "came with entity_ids or memory"),
+    ({"memory": None}, "entity_ids were given without memory"),
+    ({"entity_states": torch.ones(3, 13, 16)}, "with entity_ids or memory"),
     ({**NO_IDS, "entity_states": torch.ones(3, 13, 15)}, r"\[3, 13, 15\], expected floating point"),
     ({"memory": torch.ones(3, 5, 16)}, "memory is a Tensor of shape .* expected an EntityMemory"),
 ]
@@ -213,7 +213,7 @@ def test_bad_input_names_tensor_shape_and_expectation(changes, message):
 def test_a_text_with_more_tokens_than_positions_is_refused() -> None:
     model = make_model(0)
     limit = model.config.n_positions
-    message = f"position {limit} of a text, but the model has positions 0 to {limit - 1}"
+    message = f"the text has position {limit}, but the model only has positions 0 to {limit - 1}"
     tokens = torch.ones(1, limit + 1, dtype=torch.int64)
     with pytest.raises(ValueError, match=message):
         model(tokens)

@@ -104,12 +104,12 @@ _, IDS, MEMORY = make_input()
 GIVEN = {"entity_ids": IDS, "memory": MEMORY}
 BAD: list[tuple[dict[str, Any], str]] = [
     (GIVEN | {"entity_ids": IDS[:, 1:]}, r"entity_ids has shape \[2, 11\], expected \[2, 12\]"),
-    ({"entity_ids": IDS}, "came without memory"),
-    ({"entity_states": MEMORY.read(IDS)}, "neither entity_states nor inputs_embeds"),
+    ({"entity_ids": IDS}, "given without memory"),
+    ({"entity_states": MEMORY.read(IDS)}, "not entity_states or inputs_embeds"),
     (GIVEN | {"memory": EntityMemory(1, 3, 16), "num_beams": 2},
      r"\[1, 4, 16\], expected an EntityMemory \[2, entities \+ 1, 16\]"),
     (GIVEN | {"new_entities": 1.5}, r"new_entities is 1\.5, expected one entity id or a function"),
-    ({"new_entities": 2}, "new_entities 2 came without entity_ids"),
+    ({"new_entities": 2}, "new_entities 2 needs memory and the entity_ids"),
     (GIVEN | {"new_entities": lambda p, e: [1, 1]}, r"returned list \[\], expected int64 \[2\]"),
     (GIVEN | {"new_entities": lambda p, e: torch.tensor(1)}, r"returned torch.int64 \[\], exp"),
 ]  # fmt: skip

@@ -67,7 +67,7 @@ def test_words_are_counted_and_the_rare_ones_left_out() -> None:
     texts = [["b", "a", "c"], ["a", "b", "d"], ["c"]]
     assert list(count_words(texts, 2, "x").items()) == [("b", 2), ("a", 2), ("c", 2)]
     assert list(count_words(texts, 1, "x"))[-1] == "d"
-    message = "min_count is 3, but no word of train occurs more than 2 times: lower it, or train on"
+    message = "min_count is 3, but no training word occurs more than 2 times: lower it, or train on"
     with pytest.raises(ValueError, match=message):
         count_words(texts, 3, "min_count")
     with pytest.raises(ValueError, match="more than 0 times"):

@@ -106,7 +106,7 @@ def names() -> tuple[str, ...]:
 def find_reader(format: str) -> Reader:
     """Return the reader of a format. CorpusError for an unknown one."""
     if format not in registry():
-        raise CorpusError(f"format {format!r}, expected one of {', '.join(registry())}")
+        raise CorpusError(f"unknown format {format!r}, expected one of {', '.join(registry())}")
     return registry()[format]
 
 
@@ -161,11 +161,11 @@ def detect_format(path: Path) -> tuple[str, str]:
         found = "" if path.is_dir() else f", line 1: {shown(first_line(path))}"
         raise CorpusError(
             f"{path}{found}, expected a text whose name ends in .txt, JSON lines with name and"
-            f" words, or a format that you name: one of {', '.join(registry())}"
+            f" words, or a format given by name, one of {', '.join(registry())}"
         )
     best = max(match.evidence for match in matches.values())
     fitting = {name: match.why for name, match in matches.items() if match.evidence == best}
     if len(fitting) > 1:
-        reasons = " and ".join(f"{name} ({why})" for name, why in fitting.items())
+        reasons = " or ".join(f"{name} ({why})" for name, why in fitting.items())
         raise CorpusError(f"{path}: may be {reasons}: name the format, or give one file")
     return next(iter(fitting.items()))

@@ -42,7 +42,7 @@ def _read_book(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[
         entities = path.with_suffix(".entities")
         for file in (path, entities):
             if not file.is_file():
-                raise CorpusError(f"{file}: no such file, which a book of BookNLP has: add it")
+                raise CorpusError(f"{file}: no such file, but BookNLP writes one per book: add it")
         yield read_book(open_lines(path), open_lines(entities), str(path), name, split, ledger)
 
 
@@ -65,7 +65,7 @@ def read_book(
             )
         for text in (word, tag):
             if text.split() != [text]:
-                raise CorpusError(f"{where}: {shown(text)}, expected a text without white space")
+                raise CorpusError(f"{where}: {shown(text)}, expected a string without white space")
         if current != sentence:
             starts.append(place)
             sentence = current
@@ -101,8 +101,8 @@ def _read_entities(
         chain, start, end = _as_numbers((coref, first, last), where)
         if not 0 <= start <= end < words:
             raise CorpusError(
-                f"{where}: start_token {start} and end_token {end}, expected the first and the last"
-                f" of an entity's words, of {words}"
+                f"{where}: start_token {start} and end_token {end}, expected an entity's first and"
+                f" last word, out of {words} words"
             )
         if chain >= 0:
             mentions.append(Mention(start, end + 1, chain))
@@ -126,12 +126,12 @@ def _read_columns(
         if number == 1:
             if missing := [name for name in names if name not in row]:
                 raise CorpusError(
-                    f"{where}: {shown(line)}, expected the names of BookNLP's columns, among them"
+                    f"{where}: {shown(line)}, expected the names of BookNLP's columns, including"
                     f" {', '.join(missing)}"
                 )
             header, places = row, [row.index(name) for name in names]
         elif len(row) != len(header):
-            raise CorpusError(f"{where}: {len(row)} columns, expected {len(header)}: was it cut?")
+            raise CorpusError(f"{where}: {len(row)} columns, expected {len(header)}: truncated?")
         else:
             yield where, [row[place] for place in places]
 

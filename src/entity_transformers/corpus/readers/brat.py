@@ -59,7 +59,7 @@ def make_document(
         line = line.removesuffix("\n")
         if match := _SPAN.fullmatch(line):
             if int(match[1]) in spans:
-                raise CorpusError(f"{where}: a second T{match[1]}: number it anew")
+                raise CorpusError(f"{where}: a second T{match[1]}: renumber it")
             spans[int(match[1])] = _read_span(text, match[2], match[3], where)
             if ";" in match[2]:
                 ledger.counts["discontinuous_mentions"] += 1
@@ -111,8 +111,8 @@ def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, in
     parts = " ".join(text[start:end] for start, end in places)
     if not parts.strip() or parts.split() != quoted.split():
         raise CorpusError(
-            f"{where}: {shown(quoted)}, but the text has {shown(parts)} there: expected places in"
-            " characters of the text beside it"
+            f"{where}: {shown(quoted)}, but the text has {shown(parts)} there: expected character"
+            " offsets in the text beside it"
         )
     return min(start for start, _ in places), max(end for _, end in places)
 

@@ -101,8 +101,8 @@ def read_clusters(
 def _check(values: Mapping[str, Any], where: str) -> Row:
     if "subtoken_map" in values:
         raise CorpusError(
-            f"{where}: key subtoken_map: its spans are of word pieces, expected words: write the"
-            " clusters by the words of the document"
+            f"{where}: key subtoken_map: its spans count word pieces, expected words: write the"
+            " clusters with the document's word indices"
         )
     try:
         row = Row.model_validate(values)
@@ -117,8 +117,8 @@ def _check(values: Mapping[str, Any], where: str) -> Row:
     spans, offsets = has.intersection(_CLUSTERS), {"clusters_token_offsets"}
     if "text" in has and (offsets == spans) == (len(has - spans) == 1):
         raise CorpusError(
-            f"{where}: keys {', '.join(sorted(has))}: are the clusters' numbers words or characters"
-            " of the text? Expected the text alone, or words alone"
+            f"{where}: keys {', '.join(sorted(has))}: do the clusters count words or characters of"
+            " the text? Expected either text or words, not both"
         )
     if len(has - spans) > 1:
         row.text = None
@@ -131,7 +131,7 @@ def _pick(row: Row, keys: Sequence[str], where: str) -> tuple[str, Any]:
     first, *others = given
     for key in others:
         if given[key] != given[first]:
-            raise CorpusError(f"{where}: {first} and {key} say different things: remove one")
+            raise CorpusError(f"{where}: {first} and {key} disagree: remove one")
     return first, given[first]
 
 
@@ -144,20 +144,20 @@ def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
     if row.sentences is not None:
         flat = [word for sentence in sentences for word in sentence]
         if any(getattr(row, one) not in (None, flat) for one in _WORDS):
-            raise CorpusError(f"{where}: sentences have other words than the rest: remove one")
+            raise CorpusError(f"{where}: sentences disagree with the other words: remove one")
         words = flat
     else:
         words = _pick(row, _WORDS, where)[1]
         sentences = [words]
     if words[:1] == ["[CLS]"]:
-        raise CorpusError(f"{where}: the first word is [CLS]: word pieces, expected words")
+        raise CorpusError(f"{where}: the first word is [CLS]: found word pieces, expected words")
     mentions = []
     for chain, cluster in enumerate(clusters):
         for i, (first, last) in enumerate(cluster):
             if not first <= last < len(words):
                 raise CorpusError(
-                    f"{where}: {key}[{chain}][{i}]: {[first, last]}, expected the first and the"
-                    f" last of a mention's words (the last one included), of {len(words)}"
+                    f"{where}: {key}[{chain}][{i}]: {[first, last]}, expected a mention's first"
+                    f" and last word (the last one included), out of {len(words)} words"
                 )
             mentions.append((first, last + 1, chain))
     if len(mentions) >= ENOUGH and all(end - start > 1 for start, end, _ in mentions):
@@ -190,20 +190,20 @@ def _read_text(row: Row, where: str) -> dict[str, Any]:
             if not start < end <= len(text) or text[start:end].isspace():
                 raise CorpusError(
                     f"{where}: {key}[{chain}][{i}]: {[start, end]}, expected the first character of"
-                    f" a mention and the one after its last, of {len(text)}"
+                    f" a mention and the one after its last, out of {len(text)} characters"
                 )
             spans.append((start, end))
     strings = row.clusters_strings
     if strings is not None and strings != [[text[a:b] for a, b in one] for one in clusters]:
         raise CorpusError(
-            f"{where}: clusters_strings: other texts than {key} cuts out of text, expected [start,"
-            " end) of characters"
+            f"{where}: clusters_strings differ from the spans of {key} in text, expected [start,"
+            " end) in characters"
         )
     found = split_annotated(text, spans)
     if strings is None and 2 * found.cuts > len(spans):
         raise CorpusError(
-            f"{where}: {key}: most spans cut words ({shown(text[slice(*spans[0])])}), expected"
-            " [start, end) of characters, the end excluded"
+            f"{where}: {key}: most spans split words ({shown(text[slice(*spans[0])])}), expected"
+            " [start, end) in characters, the end excluded"
         )
     chains = [chain for chain, cluster in enumerate(clusters) for _ in cluster]
     return {

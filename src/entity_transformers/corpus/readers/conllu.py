@@ -135,7 +135,7 @@ def read_documents(
             if ledger.admits(own, 0):
                 table = read_table(block, source)
                 if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
-                    message = "most words are _: a blanked text, expected its words: leave it out"
+                    message = "most words are _, expected the words of the text: leave it out"
                     raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
                 yield make_document(table, own, split, read_mentions(table, ledger))
         except CorpusError as error:
@@ -189,8 +189,8 @@ def read_table(block: Block, source: str) -> Table:
         )
     if not lines[-1].endswith("\n"):
         raise CorpusError(
-            f"{source}, line {first + len(lines) - 1}: the last line has no end: the file was cut,"
-            " fetch it again"
+            f"{source}, line {first + len(lines) - 1}: the last line has no line break: it is"
+            " truncated, fetch the file again"
         )
     table = Table(source, block.name, block.entity_fields)
     fresh, joined_until, space = True, 0, True
@@ -238,7 +238,7 @@ def _add_word(table: Table, fields: Sequence[str], number: int, space_after: boo
     word, universal, tag = fields[1], *fields[3:5]
     if f"{word} {universal} {tag}".split() != [word, universal, tag]:
         column = next(one for one in (2, 4, 5) if fields[one - 1].split() != [fields[one - 1]])
-        message = f"{shown(fields[column - 1])}, expected a text without white space"
+        message = f"{shown(fields[column - 1])}, expected a string without white space"
         raise table.fault(number, message, column)
     table.words.append(word)
     table.universal.append(universal)
@@ -250,13 +250,13 @@ def _add_word(table: Table, fields: Sequence[str], number: int, space_after: boo
 def _add_cell(table: Table, misc: str, number: int, kind: str) -> None:
     """Keep a row's ``Entity``; ``kind`` is "" for a word, else the rest of its id (-4 or .1)."""
     if "ClusterId" in misc:
-        message = "ClusterId, as CorefUD had it before 1.0, expected Entity: use a newer release"
+        message = "ClusterId, as in CorefUD before 1.0, expected Entity: use a newer release"
         raise table.fault(number, message, 10)
     if match := _ENTITY.search(misc):
         if _ENTITY.search(misc, match.end()):
-            raise table.fault(number, "Entity twice in a row, expected all in one", 10)
+            raise table.fault(number, "Entity occurs twice in this row, expected once", 10)
         if kind.startswith("-"):
-            message = f"{shown(match[0])} of a joined form, expected it at one of its words"
+            message = f"{shown(match[0])} on a multiword token, expected it on one of its words"
             raise table.fault(number, message, 10)
         end = len(table.words)
         table.cells.append(Cell(end if kind else end - 1, end, number, match[1]))
@@ -331,7 +331,7 @@ def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
             if (closed or closing) and stacks[key]:
                 stacks[key].pop().end = cell.end
             elif closed or closing:
-                unmatched.append((cell.line, f"{closing}) closes what was never opened"))
+                unmatched.append((cell.line, f"{closing}) closes a mention that was never opened"))
     unmatched += [
         (one.line, f"({key} opens a mention that is never closed")
         for key, stack in stacks.items()
@@ -342,7 +342,7 @@ def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:
 
 
 def _wrong(table: Table, cell: Cell, expected: str) -> CorpusError:
-    names = f" of the fields {'-'.join(table.entity_fields)}" if table.entity_fields else ""
+    names = f" with the fields {'-'.join(table.entity_fields)}" if table.entity_fields else ""
     return table.fault(cell.line, f"Entity={shown(cell.text)}: {expected}{names}", 10)
 
 
@@ -354,7 +354,7 @@ def _split_fields(
     if not names:
         match = _HEADLESS.fullmatch(text)
         if not match:
-            expected = "no line # global.Entity says what is in it: add one, or write (e5 and e5)"
+            expected = "no line # global.Entity lists its fields: add one, or write (e5 and e5)"
             raise _wrong(table, cell, expected)
         return match["id"], {}
     if not opens and "-" not in text:
@@ -399,7 +399,7 @@ def recognise(path: Path) -> Match | None:
         found = find_files(path, _PATTERNS)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
     if _FIRST.match(first_line(path)):
-        return Match(Evidence.CONTENT, "it begins with a comment of CoNLL-U")
+        return Match(Evidence.CONTENT, "it begins with a CoNLL-U comment")
     if path.name.endswith((".conllu", ".conllu.gz")):
         return Match(Evidence.NAME, "a file *.conllu")
     return None

@@ -76,15 +76,15 @@ class Row(BaseModel):
         for key, texts in (("words", self.words), ("tags", self.tags or [])):
             if " ".join(texts).split() != texts:
                 i = next(i for i, text in enumerate(texts) if text.split() != [text])
-                raise ValueError(f"{key}[{i}]: {shown(texts[i])}, expected a text without space")
+                raise ValueError(f"{key}[{i}]: {shown(texts[i])}, expected a string without spaces")
         for key, values in (("tags", self.tags), ("space_after", self.space_after)):
             if values is not None and len(values) != count:
-                raise ValueError(f"{key}: {len(values)} values, expected {count} as many as words")
+                raise ValueError(f"{key}: {len(values)} values, expected {count}, one per word")
         ascending = all(first < second for first, second in pairwise(starts))
         if starts[:1] != [0] or not ascending or starts[-1] >= count:
             raise ValueError(
-                f"sentence_starts: {shown(starts)}, expected ascending indices of the {count} words"
-                " that begin with 0"
+                f"sentence_starts: {shown(starts)}, expected ascending indices of the {count}"
+                " words, beginning with 0"
             )
         for key, spans in (("mentions", self.mentions), ("named_entities", self.named_entities)):
             for i, (start, end, _) in enumerate(spans or ()):

@@ -84,8 +84,8 @@ def _parse(line: str, where: str, text: Text) -> str:
     passage = passage.strip(" ")
     if not passage.rpartition(" ")[2].strip():
         raise CorpusError(
-            f"{where}: {shown(passage)} has no last word, expected a context and the word to be"
-            " predicted: remove the line"
+            f"{where}: {shown(passage)} has no last word, expected a context and a word to predict:"
+            " remove the line"
         )
     return passage
 

@@ -47,7 +47,7 @@ def _read_files(
                 yield replace(document, split=splits[document.name])
             else:
                 message = (
-                    f"{path}: {document.name} is in no list of splits/{FOLD}: add it there, or name"
+                    f"{path}: {document.name} is not listed in splits/{FOLD}: add it there, or name"
                     " it in corpus.exclude"
                 )
                 ledger.reject(document.id, CorpusError(message))

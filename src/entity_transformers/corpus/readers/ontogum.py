@@ -87,7 +87,7 @@ def read_table(lines: Iterable[str], source: str) -> Table:
     blocks = list(split_documents(lines))
     if len(blocks) != 1:
         names = " and ".join(shown(block.name) for block in blocks) or "no document"
-        raise CorpusError(f"{source}: it holds {names}, expected one document per file")
+        raise CorpusError(f"{source}: holds {names}, expected one document per file")
     return conllu.read_table(blocks[0], source)
 
 
@@ -95,7 +95,7 @@ def check_text(name: str, dep: Table) -> None:
     """Refuse the table of another document, a blanked-out text and a word without a tag."""
     if dep.name != name:
         raise CorpusError(
-            f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file's name"
+            f"{dep.source}: # newdoc id = {shown(dep.name)}, expected {name} as in the file name"
         )
     for word, form in enumerate(dep.words):
         if len(form) > 1 and not form.strip("_"):
@@ -131,7 +131,7 @@ def _check_alignment(dep: Table, chains: Table) -> None:
             raise chains.fault(chains.lines[word], message, 2)
     if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
         raise CorpusError(
-            f"{chains.source}: other words or sentences than in {dep.source}: was the file cut?"
+            f"{chains.source}: words or sentences differ from {dep.source}: is the file truncated?"
         )
 
 
@@ -152,8 +152,8 @@ def match_typed(table: Table) -> list[tuple[NamedEntity, bool]]:
             label = one.fields["etype"].upper()
         except (ValueError, LookupError):
             message = (
-                f"({shown('-'.join(one.fields.values()))}: expected a type, etype, and the words"
-                " of a head inside the mention, minspan, as in (7-time-new-nnnnn-cf8-1-sgl)"
+                f"({shown('-'.join(one.fields.values()))}: expected a type (etype) and the head's"
+                " words inside the mention (minspan), as in (7-time-new-nnnnn-cf8-1-sgl)"
             )
             raise table.fault(one.line, message, 10) from None
         is_name = any(table.tags[word] in _NAMES for word in heads)

@@ -107,7 +107,7 @@ def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, st
     except Exception as error:
         raise DownloadError(
             "The corpus of this study, CoNLL-2012 (OntoNotes 5.0), is missing: corpus.path is not"
-            f" set, and the hub's {REPOSITORY} can't be had ({type(error).__name__}:"
+            f" set, and the hub's {REPOSITORY} is not available ({type(error).__name__}:"
             f" {shown(str(error), 200)}). Either log in to the hub (hf auth login), agree to the"
             f" terms on https://huggingface.co/datasets/{REPOSITORY} and run this again; or, with"
             " the LDC's licence for OntoNotes 5.0 (LDC2013T19, free of charge), set corpus.path to"
@@ -115,7 +115,7 @@ def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, st
         ) from None
     commit = Path(folder).name
     if revision is None:
-        log.warning("CoNLL-2012 is the hub's newest: set corpus.revision to %s to pin it", commit)
+        log.warning("read the hub's newest CoNLL-2012: set corpus.revision to %s to pin it", commit)
     return Path(folder), f"hub {REPOSITORY}, commit {commit}"
 
 

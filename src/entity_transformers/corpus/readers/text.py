@@ -46,7 +46,7 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
             extract(path, Path(folder))
             if not find_texts(Path(folder)):
                 raise CorpusError(
-                    f"{path}: an archive without a text *.txt, as files of Word and e-books are:"
+                    f"{path}: an archive without a *.txt file, such as a Word file or an e-book:"
                     " save it as text in UTF-8"
                 )
             yield from _read_files(Path(folder), ledger)
@@ -68,7 +68,7 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
     splits = choose_splits({name: path.relative_to(root) for path, name in names.items()})
     for file, name in names.items():
         if not name.isprintable():  # no list of documents can hold it
-            error = f"{shown(str(file), 200)}: a name that can't be printed: rename the file"
+            error = f"{shown(str(file), 200)}: its name can't be printed: rename the file"
             ledger.reject(ascii(str(file)), CorpusError(error))
         elif ledger.admits(name):
             documents = _read_book(file, name, splits[name], ledger)
@@ -125,8 +125,8 @@ def _read_book(file: Path, name: str, split: Split, ledger: Ledger) -> Iterator[
     if lost > MOST_LOST * len(words):
         ledger.counts["books_of_which_much_is_left_out"] += 1
         log.warning(
-            "%s: %d of its %d words are left out, as captions, notes on the edition or what follows"
-            " an END of Project Gutenberg: take out that line if they are the book's",
+            "%s: %d of its %d words are left out as captions, notes on the edition or text after an"
+            " END line of Project Gutenberg: delete that line if they belong to the book",
             file, lost, len(words),
         )  # fmt: skip
     for part, lines in enumerate(chapters):

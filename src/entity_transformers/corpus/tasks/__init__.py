@@ -26,5 +26,5 @@ def registry() -> Mapping[str, Task]:
 def find_task(name: str) -> Task:
     """Return the task of this name. CorpusError for an unknown name."""
     if name not in registry():
-        raise CorpusError(f"task {name!r}, expected one of {', '.join(registry())}")
+        raise CorpusError(f"unknown task {name!r}, expected one of {', '.join(registry())}")
     return registry()[name]

@@ -97,7 +97,7 @@ def read_lines(root: Path, name: str) -> Iterator[tuple[str, str]]:
     places = (root / name, root / Path(name).name, root, *sorted(root.glob("*.zip")))
     paths = [path for path in places if path.is_file()]
     if not paths:
-        raise CorpusError(f"{root}: no file {name} there: name the folder that has it")
+        raise CorpusError(f"{root}: no file {name} in it: name the folder that has it")
     packed = is_archive(paths[0])
     source = f"{paths[0]}, {name}" if packed else str(paths[0])
     for number, line in enumerate(open_lines(paths[0], member=name if packed else ""), 1):
@@ -168,7 +168,7 @@ def read_all(
         ledger, task = Ledger(policy=policy), find_task(name)
         examples = list(task.read(root, ledger))
         if not examples:
-            raise CorpusError(f"{root}: no example of task {name} in it: is it another data set?")
+            raise CorpusError(f"{root}: no example of task {name}: is this a different data set?")
         labels = Counter(_name_label(task, example.label) for example in examples)
         statistics[name] = {
             "splits": dict(sorted(Counter(example.split for example in examples).items())),

@@ -27,7 +27,7 @@ def _make_example(split: str, row: Mapping[str, str]) -> Example:
     text, pronoun, start = row["Text"], row["Pronoun"], int(row["Pronoun-offset"])
     end = start + len(pronoun)
     if text[start:end] != pronoun:
-        raise ValueError("the pronoun does not stand at its offset")
+        raise ValueError("the pronoun is not at its offset")
     right = [("FALSE", "TRUE").index(row[f"{name}-coref"]) for name in "AB"]
     if sum(right) == 2:
         raise ValueError("A-coref and B-coref are both TRUE")

@@ -82,7 +82,7 @@ def _make_example(sentence: Sentence) -> Example:
     candidates = {match[1].lower(): match[0] for match in _OCCUPATION.finditer(before)}
     right = _OCCUPATION.findall(" ".join(words[named.start : named.end]))
     if len(candidates) != 2:
-        raise ValueError(f"names {', '.join(candidates)} before {word}, expected two occupations")
+        raise ValueError(f"has {', '.join(candidates)} before {word}, expected two occupations")
     possessive = _has_possessor(document, twin, place)
     number = document.name.rpartition("/")[2]
     return Example(

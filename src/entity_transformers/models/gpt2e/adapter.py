@@ -110,7 +110,7 @@ def load_entity_attention(
             return _put(base, switches, load_file(folder / WEIGHTS), folder)
     if model is not None:
         raise ValueError(
-            f"{folder}: no {SWITCHES} there: write it with save_entity_attention, or"
+            f"{folder}: no {SWITCHES} in it: write it with save_entity_attention, or"
             " leave model out for a folder of save_pretrained"
         )
     with opened(folder):
@@ -135,7 +135,7 @@ def _put(
     there, saved = ({name: w.shape for name, w in one.items()} for one in (own, weights))
     if wrong := sorted(there.items() ^ saved.items()):
         raise ValueError(
-            f"{folder}: its entity attention is not one of this model ({wrong[0][0]}):"
+            f"{folder}: its entity attention does not fit this model ({wrong[0][0]}):"
             " load the model that it was saved from"
         )
     model.load_state_dict(weights, strict=False)
@@ -234,7 +234,7 @@ def count_positions(model: PreTrainedModel) -> int | None:
 
 def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
     if any(hasattr(block, "entity_attn") for block in blocks):
-        raise ValueError("the model has entity attention already")
+        raise ValueError("the model already has entity attention")
     layers = set(getattr(config, "layer_types", None) or ["full_attention"])
     if layers != {"full_attention"} or (
         getattr(config, "sliding_window", None) and not getattr(config, "layer_types", None)
@@ -262,7 +262,7 @@ class EntityHooks:
         ids, memory, states = (kwargs.get(name) for name in INPUTS)
         if any(value is not None for value in (ids, memory, states)):
             if tokens is None:
-                raise ValueError("entities came without input_ids or inputs_embeds")
+                raise ValueError("entities were given without input_ids or inputs_embeds")
             like = next(p for p in model.parameters() if p.is_floating_point())
             shape = (tokens.shape[0], tokens.shape[1])
             inputs["entities"] = find_entities(shape, self.width, ids, memory, states, like)

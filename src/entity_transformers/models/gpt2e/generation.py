@@ -89,12 +89,12 @@ class EntityGeneration(GenerationMixin):
         ids, memory = kwargs.get("entity_ids"), kwargs.get("memory")
         if kwargs.get("entity_states") is not None or (ids is not None and tokens is None):
             raise ValueError(
-                "generate takes entity_ids with memory for a prompt of input_ids, neither"
-                " entity_states nor inputs_embeds"
+                "generate takes entity_ids with memory for a prompt of input_ids, not"
+                " entity_states or inputs_embeds"
             )
         if ids is None and (callable(new_entities) or new_entities != 0):
             raise ValueError(
-                f"new_entities {new_entities!r} came without entity_ids of the prompt and memory"
+                f"new_entities {new_entities!r} needs memory and the entity_ids of the prompt"
             )
         if memory is not None and tokens is not None:
             width = self.config.get_text_config(decoder=True).hidden_size
@@ -106,13 +106,13 @@ class EntityGeneration(GenerationMixin):
             return model.generate(*args, **kwargs)
         if "prepare_inputs_for_generation" in vars(self):  # as PEFT does it
             raise ValueError(
-                "entity_ids came to a model with PEFT's prompt learning, whose virtual tokens have"
-                " none: leave them out, or train LoRA instead"
+                "entity_ids were given to a model with PEFT's prompt learning, whose virtual tokens"
+                " have none: leave them out, or train LoRA instead"
             )
         if kwargs.get("assistant_model") is not None:
             raise ValueError(
-                "entity_ids came with an assistant_model, whose own passes have none: leave one of"
-                " them out, or give prompt_lookup_num_tokens instead"
+                "entity_ids were given with an assistant_model, whose passes have none: leave one"
+                " of them out, or give prompt_lookup_num_tokens instead"
             )
         return model.generate(*args, new_entities=EntityContinuation(new_entities), **kwargs)
 

@@ -190,7 +190,7 @@ class EntityMemory:
             states.shape[1] and (states[:, 0] == 1).all()
         ):
             raise ValueError(
-                f"states of shape {list(states.shape)} are no EntityMemory's: expected"
+                f"states of shape {list(states.shape)} do not fit this EntityMemory: expected"
                 f" [{self.batch_size}, entities + 1, {self.width}], row 0 of each document ones"
             )
         return self._with(states.detach().to(device=like.device, dtype=like.dtype, copy=True))
@@ -276,7 +276,7 @@ def find_entities(
     """
     if entity_states is not None:
         if entity_ids is not None or memory is not None:
-            raise ValueError("entity_states came with entity_ids or memory: expected one of both")
+            raise ValueError("entity_states with entity_ids or memory: expected one of the two")
         found, expected = list(getattr(entity_states, "shape", ())), [*shape, width]
         if found != expected or not entity_states.is_floating_point():
             kind = getattr(entity_states, "dtype", type(entity_states).__name__)
@@ -293,9 +293,9 @@ def find_entities(
         return Entities()
     if memory is None:
         raise ValueError(
-            "entity_ids came without memory: expected an EntityMemory to read them from (in"
+            "entity_ids were given without memory: expected an EntityMemory to read from (in"
             " transformers' Trainer: batches of EntityStreams by collate_streams, and CarriedMemory"
-            " among the callbacks, which hands it on)"
+            " among the callbacks, which passes it on)"
         )
     if isinstance(entity_ids, Tensor):
         _check_device("entity_ids", entity_ids, like)
@@ -335,7 +335,7 @@ def check_length(tokens: int, cache: Any, positions: Tensor | None, limit: int) 
         end = tokens + cache.get_seq_length()
     if end > limit:
         raise ValueError(
-            f"position {end - 1} of a text, but the model has positions 0 to {limit - 1}"
+            f"the text has position {end - 1}, but the model only has positions 0 to {limit - 1}"
             f" (n_positions {limit}): read longer texts in windows, with the memory between them"
         )
 

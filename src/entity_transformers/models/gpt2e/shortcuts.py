@@ -130,7 +130,7 @@ class FastEntityAttention(EntityAttention):
         """Return the mask [.., T, keys] that is added to the scores, with ALiBi's distances."""
         kernel = self.config._attn_implementation
         if kernel not in ("eager", "sdpa"):
-            raise ValueError(f"alibi: attention {kernel!r} takes no bias, expected sdpa or eager")
+            raise ValueError(f"alibi: attention {kernel!r} can't add bias, expected sdpa or eager")
         bias = distance_bias(query, key, past)
         if mask is None and not self.is_causal:
             return bias

@@ -122,7 +122,7 @@ def count_words(texts: Iterable[Sequence[str]], min_count: int, key: str) -> dic
     if not kept:
         most = max(counts.values(), default=0)
         raise ValueError(
-            f"{key} is {min_count}, but no word of train occurs more than {most} times: lower it,"
+            f"{key} is {min_count}, but no training word occurs more than {most} times: lower it,"
             " or train on more text"
         )
     return kept
