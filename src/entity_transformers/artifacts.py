@@ -88,7 +88,7 @@ def check(path: Path) -> Path:
     if path.absolute() in written or not path.exists():
         return path
     if not path.is_file():
-        raise ValueError(f"{path}: not a regular file: put the file itself there")
+        raise ValueError(f"{path}: not a regular file: replace it with a regular file")
     expected = read_record(path.parent).get("files", {}).get(path.name)
     if expected is not None and (found := file_digest(path)) != expected:
         raise ValueError(
@@ -112,8 +112,8 @@ def read_record(folder: Path) -> dict[str, Any]:
     place = record.get("place", str(folder))
     if place != str(folder) and not folder.is_absolute():
         raise ValueError(
-            f"{path}: its files are those of {place}, in the wrong place: bring these back, or"
-            " delete it and run the step that writes it again"
+            f"{path}: it belongs to the files of {place}: move them back there, or delete it and"
+            " run the step that writes it again"
         )
     return record
 
@@ -200,7 +200,7 @@ def _load_object(path: Path) -> dict[str, Any]:
 def read_bounded(path: Path) -> str:
     """Read UTF-8 text; ValueError if this is no regular file or has more than `LARGEST` bytes."""
     if path.exists() and not path.is_file():
-        raise ValueError("not a regular file: put the file itself there")
+        raise ValueError("not a regular file: replace it with a regular file")
     if path.stat().st_size > LARGEST:
         raise ValueError(f"more than {LARGEST:,} bytes")
     return path.read_text(encoding="utf-8")
@@ -254,7 +254,7 @@ def read_csv(path: Path) -> Iterator[dict[str, str]]:
     with check(path).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if None in row or None in row.values():
-                raise ValueError(f"{path}: a row is cut: run the step that writes it again")
+                raise ValueError(f"{path}: a row is truncated: run the step that writes it again")
             yield {name: unguard(cell) for name, cell in row.items()}
 
 
@@ -355,8 +355,8 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             arrays[name] = view.reshape(entry["shape"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path}: empty, cut or no safetensors file ({error}): run the step that writes it"
-            " again"
+            f"{path}: empty, truncated or not a safetensors file ({error}): run the step that"
+            " writes it again"
         ) from error
     return arrays, metadata
 
@@ -387,11 +387,11 @@ def read_tokenizer(path: Path) -> Tokenizer:
     except OSError:
         raise
     except Exception as error:  # tokenizers raises no narrower class
-        raise ValueError(f"{path}: no encoder ({error}): run step corpus again") from error
+        raise ValueError(f"{path}: not a tokenizer ({error}): run step corpus again") from error
     if growth > MOST_GROWTH:
         raise ValueError(
-            f"{path}: its replacements make a text up to {growth:.3g} times longer, expected at"
-            f" most {MOST_GROWTH}: use another tokenizer"
+            f"{path}: its replacements can make a text up to {growth:.3g} times longer, expected"
+            f" at most {MOST_GROWTH} times: use another tokenizer"
         )
     if slow := next(filter(backtracks, patterns), ""):
         raise ValueError(

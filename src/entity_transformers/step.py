@@ -216,7 +216,7 @@ class Run:
         found = self.tokens(name)
         if not len(found):
             raise ValueError(
-                f"section {self.step.name} names split {name!r}, of which the corpus has no"
+                f"section {self.step.name} names split {name!r}, for which the corpus has no"
                 " document: leave it out, or name another"
             )
         return found

@@ -119,7 +119,7 @@ def test_one_plain_text_makes_a_study_and_the_format_is_printed(tmp_path, write,
     expected = {"format": "jsonl", "path": str(CORPUS), "resolvers": ["names-causal"]}
     assert values["corpus"] == expected
     assert values["lm"]["window"] == values["perplexity"]["stride"] == 16
-    assert "read as text, since a file *.txt" in caplog.text
+    assert "read as text, since it is a *.txt file" in caplog.text
     assert "book.txt: 618 of its 1328 words are left out" in caplog.text
     counts = [line for line in caplog.messages if line.startswith(("train: ", "dev: ", "test: "))]
     assert len(counts) == 3

@@ -67,8 +67,8 @@ def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(("flags", "message"), [
-    (("--resolver", "names"), "reads on before it decides"),
-    (("--window", "47"), "a window of 47 tokens and 8 kept ones, but .* reads at most 48"),
+    (("--resolver", "names"), "reads ahead, but generated text"),
+    (("--window", "47"), "a window of 47 tokens plus 8 kept ones, but .* at most 48"),
     (("--policy", "nouns"), "policy 'nouns', expected one of recent"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_in_a_line(home, capsys, flags, message):

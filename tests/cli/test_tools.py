@@ -66,7 +66,7 @@ def test_the_right_files_in_the_wrong_place_are_refused_and_made_again() -> None
     other = MODEL.with_name("2")
     shutil.copytree(MODEL, other)
     try:
-        with pytest.raises(ValueError, match="files are those of data/tiny/models/gpt2e/1, in the"):
+        with pytest.raises(ValueError, match="belongs to the files of data/tiny/models/gpt2e/1"):
             check(other / "model.safetensors")
         plan = Plan(load(Path(STUDY), {"study.seeds": [1, 2]}), Path(STUDY))
         assert list(plan.stale()) == [str(other / "run.json")]

@@ -181,7 +181,7 @@ def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -
 
 
 def test_missing_or_cut_gpt2_files_are_named(tmp_path) -> None:
-    told = r"holds no encoder.json or vocab.json: set tokenizer.path"
+    told = r"has no encoder.json or vocab.json: set tokenizer.path"
     with pytest.raises(FileNotFoundError, match=told):
         load_gpt2_tokenizer(tmp_path)
     (tmp_path / "encoder.json").write_text('{"a": 0')
@@ -214,5 +214,5 @@ def test_running_text_is_aligned_by_characters(any_tokenizer, words, spacing):
 
 def test_a_tokenizer_without_offsets_or_border_is_refused() -> None:
     bare = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
-    with pytest.raises(ValueError, match=r"none of <\|endoftext\|>, to begin a document with"):
+    with pytest.raises(ValueError, match=r"none of <\|endoftext\|>, .* to begin a document with"):
         align([make_document(["a"])], bare, running_text=True)

@@ -202,7 +202,7 @@ def test_a_packed_file_of_blank_lines_ends(tmp_path, kind, monkeypatch):
     else:
         path.write_bytes(gzip.compress(text + b"\n"))
     with (
-        pytest.raises(CorpusError, match=rf"\.{kind}: more than 100 times its size"),
+        pytest.raises(CorpusError, match=rf"\.{kind}: unpacks to more than 100 times its size"),
         unpacked(path, "a" if kind == "zip" else "") as file,
     ):
         while file.read(1 << 20):

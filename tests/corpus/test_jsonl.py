@@ -74,7 +74,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"mentions": [[0, 1]]}, r"mentions\[0\]\[2\]: Field required"),
     ({"mentions": [[0, 1, 2**63]]}, r"mentions\[0\]\[2\]: .*less than 9223372036854775808"),
     ({"mentions": ["abc"]}, r"mentions\[0\]: 'abc', Input should be a valid tuple"),
-    ({"tags": ["NN"]}, r"tags: 1 values, expected 2 one per word"),
+    ({"tags": ["NN"]}, r"tags: 1 values, expected 2, one per word"),
     ({"space_after": [1, 2]}, r"space_after\[1\]: '2', Input should be less than or equal to 1"),
     ({"named_entities": [[0, 1, ""]]}, r"named_entities\[0\]\[2\]: '', String should have"),
     ({"name": "\ud800"}, r"name: '\\ud800', Input should be a valid string, unable to parse"),

@@ -103,7 +103,7 @@ def test_zero_matching_files_is_an_error_under_every_policy(
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.v4_gold_conll", conll("nw/a"))
     write(tmp_path / "b.v4_gold_conll", "nonsense\n")
-    with refused(r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' stands"):
+    with refused(r"\(1 excluded, 1 bad\): .*b.v4_gold_conll, line 1: 'nonsense\\n' is out"):
         list(read_corpus("ontonotes", tmp_path, exclude=["nw/*"], bad_documents="skip"))
 
 
@@ -168,7 +168,7 @@ def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
 def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
     write(tmp_path / "a.conll", conll("nw/a"))
     write(tmp_path / "b.jsonl", '{"name": "a", "words": ["b"]}\n')
-    with refused(r"may be jsonl \(it holds b.jsonl\) and ontonotes \(it holds a.conll\): name"):
+    with refused(r"may be jsonl \(it holds b.jsonl\) or ontonotes \(it holds a.conll\): name"):
         detect_format(tmp_path)
 
 

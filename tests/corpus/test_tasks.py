@@ -133,7 +133,7 @@ BAD: list[tuple[str, str, Callable[[str], str], str]] = [
         "ValueError",
     ),
     ("snli", "labels.test", lambda s: s.replace("neutral", "maybe", 1), "tuple.index"),
-    ("winobias", WINOBIAS, lambda s: s.replace("nurse", "aunt", 1), "names guard before his"),
+    ("winobias", WINOBIAS, lambda s: s.replace("nurse", "aunt", 1), "has guard before his"),
     ("winobias", WINOBIAS, lambda s: s.replace("his", "its", 1), "StopIteration"),
 ]
 

@@ -253,7 +253,7 @@ def test_a_text_is_read_and_written_with_its_entities(exported: Path) -> None:
 
 @pytest.mark.parametrize(("how", "message"), [
     ({"entities": "gold"}, "entities is 'gold', expected one of on, off, shuffled"),
-    ({"resolver": "names"}, "names reads on before it decides"),
+    ({"resolver": "names"}, "names reads ahead"),
     ({"batch_size": "auto"}, "batch_size is 'auto', expected a number"),
 ])  # fmt: skip
 def test_what_can_t_be_asked_is_told(exported: Path, how: dict[str, str], message: str) -> None:

@@ -83,7 +83,7 @@ def test_generation_holds_a_bounded_number_of_tokens(model: Any) -> None:
     cache = EntityCache(keep_small, window=WINDOW, sinks=1, every=EVERY)
     model.generate(prompt, past_key_values=cache, stopping_criteria=[cache], **how)
     assert cache.layers[0].keys.shape[-2] <= WINDOW + 3 + 1 + EVERY + 1
-    with pytest.raises(ValueError, match="holds one text, 2 were given"):
+    with pytest.raises(ValueError, match="holds one text, but 2 were given"):
         cache(prompt.expand(2, -1))
 
 

@@ -159,7 +159,7 @@ def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
     values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
     fits, longer = (resolve("a", {"a": {**values, "window": n}}, {}, {}, KINDS) for n in (64, 65))
     check_fit(model, fits, VOCABULARY)
-    with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has 64 positions"):
+    with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has only 64"):
         check_fit(model, longer, VOCABULARY)
     with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, but the model has 40: set"):
         check_fit(model, fits, VOCABULARY + 1)

@@ -130,7 +130,7 @@ def test_units_without_a_token_do_not_count_and_broken_ones_are_refused() -> Non
     assert estimate_gap((one, one, one, one)).interval is None
     assert intervals.estimate(intervals.subtract_ratios, [], 99) is None
     bad, four = np.array([1, np.nan, 2, np.inf]), np.ones(4)
-    with pytest.raises(ValueError, match="2 of 4 units have a score that is NaN or infinite, the"):
+    with pytest.raises(ValueError, match="2 of 4 units have a NaN or infinite score, the"):
         estimate_gap((bad, four, four, four))
 
 

@@ -67,8 +67,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "number": (lambda results: flip(results / "curves.csv"), ["curves.csv: changed after"]),
     "gone": (lambda results: (results / "units.parquet").unlink(),
              ["units.parquet: missing", "README.md"]),
-    "table": (lambda results: flip(results / "README.md"), ["README.md: not what is made of"]),
-    "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: not what"]),
+    "table": (lambda results: flip(results / "README.md"), ["README.md: differs from what"]),
+    "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: differs from"]),
     "study": (lambda results: amend(results, study="other"), ["manifest.json: of study other"]),
     "empty": (lambda results: replace(results / MANIFEST, b"{}"), [f"{MANIFEST}: truncated"]),
     "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"]),
@@ -86,7 +86,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "large": (lambda results: os.truncate(results / "curves.csv", LARGEST + 1),
               ["curves.csv: more than 100,000", "curves.csv: more than 100,000,000 bytes: r"]),
     "large page": (lambda results: os.truncate(results / "README.md", LARGEST + 1),
-                   ["README.md: not what"]),
+                   ["README.md: differs from"]),
 }  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def test_pictures_that_no_page_can_be_made_of_are_one_line(results: Path) -> Non
 def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
     shutil.copytree(ROOT / "results/controls", results, dirs_exist_ok=True)
     before = (results / "README.md").read_bytes()
-    with pytest.raises(ValueError, match=r"manifest\.json: of study controls, not of books"):
+    with pytest.raises(ValueError, match=r"manifest\.json: belongs to study controls, not books"):
         build(load(ROOT / f"studies/{STUDY}.yaml"), results)
     assert (results / "README.md").read_bytes() == before
 

@@ -43,14 +43,14 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
     ("base: tiny\n", ["base: circular"]),
     ("base: 3\n", ["base: 3, expected the name"]),
     (f"{TINY}models: {{gpt2e: {{seeds: 3}}}}\n", ["models.gpt2e.seeds: 3", "a list"]),
-    ("text", ["holds no sections"]),
-    (f"{TINY}lmm: 3\n", ["lmm: 3", "no such key, expected one of", "lm"]),
-    (f"{TINY}probe: {{bach: 3}}\n", ["probe.bach: 3", "no such key, expected", "batch"]),
+    ("text", ["not a mapping of sections"]),
+    (f"{TINY}lmm: 3\n", ["lmm: 3", "not a key of its base, expected one of", "lm"]),
+    (f"{TINY}probe: {{bach: 3}}\n", ["probe.bach: 3", "not a key of its base", "batch"]),
     (f"{TINY}models: {{other: {{kind: nope}}}}\n", ["models.other", "'nope'", "gpt2e"]),
     (f"{TINY}models: {{gpt2e: {{lerning_rate: 1}}}}\n", ["models.gpt2e", "lerning_rate"]),
     (f"{TINY}models: {{gpt2e: {{only: [lmm]}}}}\n", ["models.gpt2e.only: 'lmm'", "lambada"]),
     (f"{TINY}models: {{gpt2e: {{kind: gpt2e}}, gpt2e: {{}}}}\n", ["gpt2e is given twice"]),
-    (f"{TINY}study: {{steps: [corpus, perplexity]}}\n", ["perplexity reads what lm writes"]),
+    (f"{TINY}study: {{steps: [corpus, perplexity]}}\n", ["perplexity reads the output of lm"]),
     (f"{TINY}study: {{steps: [corpus, lm, pseudo_perplexity]}}\n", ["pseudo_perplexity needs"]),
     (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),
     (TINY.replace("hidden: 8", "hidden: many"), ["ner.hidden: Input should be a valid integer"]),
@@ -88,7 +88,7 @@ def test_the_paper_s_claims_judge_no_corpus_of_one_s_own(tmp_path, own, judged):
 def test_a_value_of_the_command_line(tmp_path: Path) -> None:
     path = make_study(tmp_path)
     assert load(path, {"lm.steps": 9}).lm.steps == 9
-    with pytest.raises(ParamsError, match=r"--set lm\.stepz: .* has no such value"):
+    with pytest.raises(ParamsError, match=r"--set lm\.stepz: no such value in"):
         load(path, {"lm.stepz": 9})
 
 

@@ -20,12 +20,12 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "setlm": DECIDED,
     "decisions": [
         *DECIDED,
-        ({"groups": [20, 1]}, r"\[20, 1\]: expected different ones, smallest first"),
+        ({"groups": [20, 1]}, r"\[20, 1\]: expected distinct values, smallest first"),
         ({"groups": [30]}, "samples 100 do not make two or more whole groups of 30"),
     ],
     "mentions": [
         ({"choose": "test"}, "choose and report are both test"),
-        ({"caches": [64, 16]}, "caches: .* expected different ones, smallest first"),
+        ({"caches": [64, 16]}, "caches: .* expected distinct values, smallest first"),
         ({"labels": "shuffled"}, "'shuffled', expected gold or resolver:NAME"),
         ({"labels": "lagged-resolver:names"}, "expected gold or resolver:NAME"),
         ({"labels": "resolver:names-causal"}, "corpus.resolvers does not name names-causal"),
@@ -38,7 +38,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "corpus": [({"sample_words": 10**10}, "sample_words.* less than or equal to 60000")],
     "report": [({"bootstrap_samples": 10**10}, "samples.* less than or equal to 100000")],
     "capacity": [
-        ({"memories": [[8, 0], [8, 0]]}, "expected different ones"),
+        ({"memories": [[8, 0], [8, 0]]}, "expected distinct values"),
         ({"memories": [[8]]}, "Field required"),
         ({"memories": [[8, True]]}, "true is not a number"),
     ],

@@ -158,7 +158,7 @@ def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
 
 NOT_READ = {"tasks": ["wsc273"], "examples": None, "refers": [], "told": []}
 BAD = [
-    ({"tasks": ["snli"]}, "tasks: 'snli' asks for no pronoun"),
+    ({"tasks": ["snli"]}, "tasks: 'snli' is not a pronoun task"),
     ({"told": ["wsc273"]}, "told: 'wsc273', expected one of winogrande, winobias, gap"),
     (NOT_READ, "choices.tasks: wsc273 is not among examples.tasks: add it"),
 ]

@@ -350,7 +350,7 @@ def test_what_is_learnt_is_the_best_of_the_rates(name: str) -> None:
 def test_rates_that_are_too_high_are_told() -> None:
     model, texts = read()
     make = partial(Decider, model.width, WIDTH, LONGEST)
-    with pytest.raises(ValueError, match=r"no finite loss with the learning rates 1e\+37"):
+    with pytest.raises(ValueError, match=r"no finite loss at any of the learning rates 1e\+37"):
         learn(model, texts, texts, 20, (1e37,), 1, make, Decider.joint, "decisions")
 
 

@@ -171,7 +171,7 @@ def test_a_target_longer_than_the_window_is_refused(model, tokenizer):
     long = "short context antidisestablishmentarianism"
     passages = encode_passages(read_rows(["the streets", long]), tokenizer)
     tokens = len(passages[1].tokens) - passages[1].target
-    told = f"passage 2: its last word has {tokens} tokens, the window only 3"
+    told = f"passage 2: its last word has {tokens} tokens, but the window has only 3"
     with pytest.raises(ValueError, match=told):
         score_passages(model, passages, window=3, batch=1)
     assert score_passages(model, passages, window=tokens, batch=1).target_tokens[1] == tokens

@@ -164,8 +164,8 @@ def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None
 
 
 def test_what_cannot_write_is_said(reader: DocumentReader) -> None:
-    with pytest.raises(ValueError, match="resolver names reads on before it decides"):
+    with pytest.raises(ValueError, match="resolver names reads ahead"):
         TextMemory(reader, make_document(), Names())
     lstm = DocumentReader(lively_model("lstm", TOKENIZER.get_vocab_size()), TOKENIZER, window=8)
-    with pytest.raises(ValueError, match="LSTM reads documents, but writes none"):
+    with pytest.raises(ValueError, match="LSTM cannot generate text"):
         TextMemory(lstm, replace(make_document())).continue_text(3, 1)

@@ -376,7 +376,7 @@ def test_the_first_layers_are_transferred(kind: str, tokenizer: Tokenizer) -> No
         first = {n for n in blocks if layer_of(n) in range(layers)}
         assert equal & blocks == first
         assert any(n in equal for n in drawn - blocks)  # embeddings
-    with pytest.raises(ValueError, match=r"transfer.layers 3: .* has 2 layers to transfer"):
+    with pytest.raises(ValueError, match=r"transfer.layers 3, expected at most 2, the layers"):
         keep_layers(model, fresh, 3)
 
 
@@ -569,11 +569,11 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
 
 
 BAD = [
-    ({"also_score": ["snli"]}, r"also_score: 'snli' asks for no pronoun"),
+    ({"also_score": ["snli"]}, r"also_score: 'snli' is not a pronoun task"),
     ({"rate_task": "mrpc"}, r"rate_task: 'mrpc', expected one of tasks"),
-    ({"rate_factors": [1.0, 0.3]}, r"expected different ones, smallest first"),
+    ({"rate_factors": [1.0, 0.3]}, r"expected distinct values, smallest first"),
     ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
-    ({"tasks": ["wsc273"]}, r"'wsc273' has no labels to train on"),
+    ({"tasks": ["wsc273"]}, r"'wsc273' has no train split"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
     ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: a study of several seeds"),

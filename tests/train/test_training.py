@@ -137,11 +137,11 @@ def test_out_of_memory_names_what_would_fit(tmp_path, monkeypatch, error) -> Non
     how = {"documents_per_step": 3, "steps": 1, "warmup_steps": 0}
     trainings = [make_training(tmp_path / name, **how) for name in "abc"]
     trainings[0].optimizer.step = fail
-    refused(trainings[0], "AdamW's states do not fit cpu")
+    refused(trainings[0], "AdamW's states do not fit on cpu")
     trainings[1].validate = fail
-    refused(trainings[1], "the windows of a validation do not fit cpu")
+    refused(trainings[1], "the windows of a validation do not fit on cpu")
     monkeypatch.setattr("entity_transformers.train.loop.compute_loss", fail)
-    refused(trainings[2], r"^3 windows of 8 tokens do not fit cpu: set lm\.gradient_check")
+    refused(trainings[2], r"^3 windows of 8 tokens do not fit on cpu: set lm\.gradient_check")
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted(tmp_path: Path) -> None:

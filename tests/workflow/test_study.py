@@ -193,7 +193,7 @@ def add_remote(folder: Path, url: str) -> Path:
 
 
 @pytest.mark.parametrize(("wrong", "told"), [
-    (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, but its base has no such"),
+    (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, which is not a key of its base"),
     (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
 ])  # fmt: skip
 def test_a_bad_study_stops_before_any_rule_with_one_message(home, wrong, told):

@@ -115,7 +115,7 @@ class DocumentReader:
         self.window = (longest or 1024) if window is None else window
         self.stride = self.window if stride is None else stride
         if not 1 <= self.stride <= self.window <= (longest or self.window):
-            most = "" if longest is None else f" <= {longest} tokens, what the model reads at once"
+            most = "" if longest is None else f" <= {longest} tokens, as many as the model reads"
             raise ValueError(
                 f"window {self.window}, stride {self.stride}: expected 1 <= stride <= window{most}"
             )
@@ -156,7 +156,7 @@ class DocumentReader:
         if tokenizer is None and not own.is_file() and len(above) > 2:
             path = above[2] / "text/corpus/tokenizer.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{own}: no tokenizer there: name a tokenizer.json")
+            raise FileNotFoundError(f"{own}: no such file: give the path of a tokenizer.json")
         whole = _reads_running_text(path) if running_text is None else running_text
         model = _load_model(folder, precision)
         return cls(model, read_tokenizer(path), running_text=whole, **how)
@@ -176,13 +176,13 @@ class DocumentReader:
             check_words(text.split(), "text")
         document = text if isinstance(text, Document) else _read_text(text, resolver)
         if not document.words:
-            raise ValueError(f"{document.id}: no words in it")
+            raise ValueError(f"{document.id}: it has no words")
         if resolver is not None and not document.mentions:
             found = make_resolver(resolver) if isinstance(resolver, str) else resolver
             document = resolve(found, document)
         if self.tokenizer is None:
             raise ValueError(
-                "no tokenizer: give tokens and their entities, with encode_tokens, or a tokenizer"
+                "no tokenizer: give one, or give tokens and their entities with encode_tokens"
             )
         corpus = align_split(
             [document],
@@ -255,14 +255,14 @@ class DocumentReader:
         `GPT2EForCausalLM.generate`.
         """
         if not hasattr(self.model.module, "generate"):
-            raise ValueError(f"{self.model.kind.label} reads documents, but writes none")
+            raise ValueError(f"{self.model.kind.label} cannot generate text")
         if how.get("num_return_sequences", 1) != 1 or how.get("return_dict_in_generate"):
-            raise ValueError("one document is written: leave out num_return_sequences and its kin")
+            raise ValueError("one document is generated: leave out the options for several outputs")
         reads = entities and self.model.can("entities")
         if reads and not isinstance(self.model.module, EntityGeneration):
             raise ValueError(
-                f"{self.model.kind.label} writes without entities alone: give entities=False (the"
-                " command remember writes with a pointer)"
+                f"{self.model.kind.label} can generate only without entities: give entities=False"
+                " (the command remember generates with a pointer)"
             )
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         self._check_tokens(np.unique(source.tokens))
@@ -310,7 +310,7 @@ class DocumentReader:
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
         """Return the text of these tokens, without special tokens."""
         if self.tokenizer is None:
-            raise ValueError("no tokenizer to write tokens with")
+            raise ValueError("no tokenizer to decode tokens with")
         return self.tokenizer.decode([int(token) for token in tokens], skip_special_tokens=True)
 
 
@@ -387,8 +387,8 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
     named = isinstance(text, Document) and bool(text.mentions)
     if named or (resolver is not None and not marked and not isinstance(text, Source)):
         raise ValueError(
-            "with the memory of an earlier reading, the entities of this text must have that one's"
-            " numbers, and a document's or resolver's begin at 1: mark them as in [1 Anna], give"
+            "with the memory of an earlier text, entities must have the numbers that they have in"
+            " it, but those of a document or resolver begin at 1: mark them as in [1 Anna], give"
             " tokens with encode_tokens, or read both texts as one"
         )
 

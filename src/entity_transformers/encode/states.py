@@ -83,7 +83,7 @@ def keep_states(
             lower = model if block is None else split_blocks(model, 0, block, normed=False)
             for where, states in read_states(lower, corpus, window, stride):
                 if not (np.abs(states) < np.finfo(np.float16).max).all():
-                    raise ValueError(f"{weights}: a state below block {block} is beyond float16")
+                    raise ValueError(f"{weights}: a state below block {block} exceeds float16")
                 made[where] = states
             made.flush()
             facts = {"weights": str(weights), "block": block, "window": window, "stride": stride}

@@ -238,6 +238,6 @@ def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:
     """Raise ValueError unless the aligned split holds exactly these documents, in this order."""
     if [document.id for document in documents] != list(corpus.names):
         raise ValueError(
-            f"split {corpus.split!r}: the {len(corpus)} documents that are aligned are not these"
-            f" {len(documents)}: align the corpus again"
+            f"split {corpus.split!r}: the {len(corpus)} aligned documents differ from the"
+            f" {len(documents)} given: align the corpus again"
         )

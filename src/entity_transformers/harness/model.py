@@ -156,7 +156,7 @@ class EntityTransformer(TemplateLM):
         With entities the whole context is read; without, as much of its end as leaves room.
         """
         if self.entities == "shuffled" and requests:
-            raise ValueError("entities=shuffled: a text that is written has no mentions to permute")
+            raise ValueError("entities=shuffled: generated text has no mentions to permute")
         known = self._find_entities([request.args[0] for request in requests])
         answers = []
         for request in requests:

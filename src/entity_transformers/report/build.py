@@ -169,7 +169,7 @@ def find_other_values(params: Any, results: Path) -> Iterator[str]:
     if (path := results / MANIFEST).is_file():
         manifest = _read_manifest(results)
         if (study := manifest.get("study", params.name)) != params.name:
-            yield f"{path}: of study {study}, not of {params.name}"
+            yield f"{path}: belongs to study {study}, not {params.name}"
         yield from list_changed(manifest["values"], Plan(params).values_of(STEPS["report"]), path)
 
 
@@ -186,7 +186,7 @@ def _find_unmade(params: Any, results: Path) -> Iterator[str]:
         with suppress(ValueError, OSError):
             same = read(results / name) == expected
         if not same:
-            yield f"{name}: not what is made of measures.csv and units.parquet"
+            yield f"{name}: differs from what measures.csv and units.parquet produce"
 
 
 def _find_damaged(params: Any, results: Path) -> Iterator[str]:

@@ -163,8 +163,8 @@ def estimate(
     broken = np.flatnonzero(~np.isfinite(means).all(axis=0))
     if len(broken):
         raise ValueError(
-            f"{len(broken)} of {len(means[0])} units have a score that is NaN or infinite, the"
-            f" first is number {broken[0]}"
+            f"{len(broken)} of {len(means[0])} units have a NaN or infinite score, the first is"
+            f" number {broken[0]}"
         )
     ratio = len(means) in (2, 4)  # an F1 has 3, or 6 for a difference
     kept = means[-1] > 0 if ratio else np.ones(len(means[0]), bool)

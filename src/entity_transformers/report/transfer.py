@@ -106,7 +106,7 @@ SCORES = Pivot(
     columns=(
         Measure("Training examples", "train_examples", 0, shows="plain", place={"split": "train"}),
         Measure("Examples", shows="count"),
-        Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
+        Measure("Majority label", "majority", 1, percent=True, shows="plain"),
         Measure("Score", digits=1, percent=True, cell=_accuracy),
         Measure("Recalled", "recalls", 0, shows="plain"),
         Measure("Moved", "moved", 0, shows="plain"),

@@ -45,7 +45,7 @@ def add_layer(
     fits = [len(document.words) >= size for document, size in zip(documents, sizes, strict=False)]
     if [document.id for document in documents] != list(corpus.names) or not all(fits):
         raise ResolverError(
-            f"split {corpus.split!r} was aligned from other documents than are given: align it"
+            f"split {corpus.split!r} was aligned from documents other than those given: align it"
             " again"
         )
     annotated = annotate(documents, resolver, policy, counts)

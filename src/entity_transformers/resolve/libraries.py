@@ -123,6 +123,6 @@ class Stanza:
                     Mention(first + mention.start_word, first + mention.end_word, number)
                 )
         if missing:
-            log.warning("resolver %s: %d mentions of words that the text does not have, left out",
+            log.warning("resolver %s: left out %d mentions of words that are not in the text",
                         where, missing)  # fmt: skip
         return mentions

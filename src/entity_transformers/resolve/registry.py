@@ -48,8 +48,8 @@ class Answers:
             found = [self._documents[document.id]]
         if len(found) != 1:
             raise ResolverError(
-                f"{self._path}: no document {document.id}, expected the names of the corpus that is"
-                " annotated"
+                f"{self._path}: no document {document.id}, expected the names of the annotated"
+                " corpus"
             )
         ours, theirs = found[0].words, document.words
         if ours != theirs:
@@ -58,7 +58,7 @@ class Answers:
             here, there = (shown(" ".join(words[at : at + 3])) for words in (ours, theirs))
             raise ResolverError(
                 f"{self._path}, document {found[0].id}, word {at + 1}: {here}, but {there} in the"
-                " text that is annotated: cut both into the same words"
+                " annotated text: split both into the same words"
             )
         return found[0].mentions
 
@@ -123,6 +123,6 @@ def check_causal(labels: str, resolver: str) -> None:
     causal = [name for name in REGISTRY if name.endswith("-causal")]
     if resolver in REGISTRY and resolver not in causal:
         raise ValueError(
-            f"{labels!r}: {resolver} reads on before it decides, so that its labels tell what"
-            f" comes: expected {', '.join(causal)} or gold chains"
+            f"{labels!r}: {resolver} reads ahead, so its labels reveal later text: expected"
+            f" {', '.join(causal)} or gold chains"
         )

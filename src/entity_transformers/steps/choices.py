@@ -29,7 +29,7 @@ class ChoicesParams(Section):
 
         for name in self.tasks:
             if find_task(name).shape != "pronoun":
-                yield f"tasks: {name!r} asks for no pronoun"
+                yield f"tasks: {name!r} is not a pronoun task"
         for key in ("examples", "refers", "told"):
             if unknown := sorted({*(getattr(self, key) or ())}.difference(self.tasks)):
                 yield f"{key}: {unknown[0]!r}, expected one of {', '.join(self.tasks)}"
@@ -68,7 +68,7 @@ def tables() -> tuple[Any, ...]:
             "choices",
             "Pronouns without training",
             Measure("minus anti", "", 1, True, against=anti),
-            Measure("Commonest label", "majority", 1, percent=True, shows="plain"),
+            Measure("Majority label", "majority", 1, percent=True, shows="plain"),
             where=where,
             rows=(*grouped, p.models()),
             measures="""Which of two candidates a pronoun refers to: the one that makes the text
@@ -80,8 +80,8 @@ def tables() -> tuple[Any, ...]:
                 " Snippets of GAP in which neither candidate is right are left out. WinoBias has"
                 " sentences of types 1 and 2 in two versions: in pro the pronoun has the"
                 " stereotypical gender of the right occupation, in anti the other one; differences"
-                " are over sentences. By partial, only a second pronoun can tell these versions"
-                " apart."
+                " are over sentences. With partial scoring, only a second pronoun can distinguish"
+                " these versions."
             ),
         ),
         pivot(
@@ -94,10 +94,10 @@ def tables() -> tuple[Any, ...]:
             where={**where, "scoring": "partial"},
             rows=(found("task", "Task"), told, p.models()),
             measures="Does it help if the text before the pronoun says who is who?",
-            note="""Of the examples in which there is something to tell. Chains: each later mention
+            note="""Only examples with something to tell are counted. Chains: each later mention
                 that a resolver finds before the pronoun in question is followed, in brackets, by
-                the words of its entity's first mention, if these are different. Others: by those of
-                another entity. Nats are by how much the right candidate is more likely. Differences
+                the words of its entity's first mention, if these are different. Others: the words
+                of another entity. Nats say how much more likely the right candidate is. Differences
                 are over examples.""",
         ),
     )
@@ -105,7 +105,7 @@ def tables() -> tuple[Any, ...]:
 
 @step(
     "choices",
-    "which candidate a pronoun stands for, by the model's own probabilities",
+    "which candidate a pronoun refers to, by the model's own probabilities",
     params=ChoicesParams,
     reads={"corpus": ("tokenizer.json",), "examples": ("examples.jsonl",), "lm": MODEL},
     needs={"causal"},

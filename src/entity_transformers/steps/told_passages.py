@@ -30,9 +30,9 @@ def tables() -> tuple[Any, ...]:
             rows=(p.values("told", TOLD, "Told"), p.models()),
             keep=p.is_scored,
             measures="Does it help if the text before the last word says who is who?",
-            note="""Of LAMBADA's passages in which there is something to tell. Chains: each later
+            note="""Only passages of LAMBADA with something to tell are counted. Chains: each later
                 mention that a resolver finds before the last word is followed, in brackets, by the
-                words of its entity's first mention, if these are different. Others: by those of
+                words of its entity's first mention, if these are different. Others: the words of
                 another entity. Differences are over passages; in nats, negative is better.""",
         ),
     )

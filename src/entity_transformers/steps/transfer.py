@@ -42,12 +42,12 @@ class TransferParams(Recipe):
         check_causal(self.resolver, self.resolver)
         for name in self.tasks:
             if "train" not in find_task(name).splits:
-                yield f"tasks: {name!r} has no labels to train on"
+                yield f"tasks: {name!r} has no train split"
         if self.rate_task not in self.tasks:
             yield f"rate_task: {self.rate_task!r}, expected one of tasks"
         for name in self.also_score:
             if find_task(name).shape != "pronoun":
-                yield f"also_score: {name!r} asks for no pronoun"
+                yield f"also_score: {name!r} is not a pronoun task"
         for name in self.variants:
             given = self.recipe(name).examples
             for task in given if isinstance(given, dict) else ():

@@ -48,7 +48,7 @@ def reach(start: Iterable[str]) -> set[str]:
     while todo:
         name = todo.pop()
         if name not in _modules():
-            raise ValueError(f"{PACKAGE.name}.{name}: no such module, but a step starts there")
+            raise ValueError(f"{PACKAGE.name}.{name}: no such module, but a step needs it")
         if name not in found:
             found.add(name)
             todo += _imports(name)

@@ -126,7 +126,7 @@ class _Base(Section):
             yield f"kinds.{sorted(unknown)[0]}: no such kind, expected one of {', '.join(KINDS)}"
         for name, values in self.models.items():
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-                yield f"models.{name}: the name is part of paths: use a-z, 0-9, - and _"
+                yield f"models.{name}: the name is used in paths: use only a-z, 0-9, - and _"
             if unknown := set(values.get("only", ())) - STEPS.keys():
                 yield (
                     f"models.{name}.only: {sorted(unknown)[0]!r}, expected steps of"
@@ -147,8 +147,8 @@ class _Base(Section):
             missing = [other for other in step.reads if other not in named]
             if missing and step.phase != "report":
                 yield (
-                    f"study.steps: {name} reads what {' and '.join(missing)} writes: name"
-                    f" {'them' if len(missing) > 1 else 'it'} too, or leave {name} out"
+                    f"study.steps: {name} reads the output of {' and '.join(missing)}: add"
+                    f" {'them' if len(missing) > 1 else 'it'}, or leave {name} out"
                 )
             if step.needs and not self.entries(*step.needs):
                 yield (
@@ -287,7 +287,7 @@ def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
         return f"study {origin.study} trains seeds {', '.join(map(str, other.study.seeds))}"
     found = other.model(origin.model)
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
-        return f"it is of kind {found.kind.name}, from which kind {entry.kind.name} can't start"
+        return f"kind {entry.kind.name} cannot start from kind {found.kind.name}"
     for name in SHAPE:
         if not hasattr(entry.lm, name):  # static vectors have only a width
             continue

@@ -39,5 +39,5 @@ def warn_of_bfloat16(params: Params) -> str | None:
     return (
         f"lm.precision is bfloat16 ({', '.join(half[:3])}{', ...' if half[3:] else ''}), for which"
         " this machine's processor has no instructions: training takes some 16 times as long as"
-        " with lm.precision: float32, whose numbers are others"
+        " with lm.precision: float32, which gives different numbers"
     )

@@ -19,13 +19,13 @@ def _refuse_truth(value: Any) -> Any:
 
 def _check_different(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(set(values)) < len(values):
-        raise ValueError(f"{list(values)}: expected different ones")
+        raise ValueError(f"{list(values)}: expected distinct values")
     return values
 
 
 def _check_ascending(values: tuple[float, ...]) -> tuple[float, ...]:
     if list(values) != sorted(set(values)):
-        raise ValueError(f"{list(values)}: expected different ones, smallest first")
+        raise ValueError(f"{list(values)}: expected distinct values, smallest first")
     return values
 
 

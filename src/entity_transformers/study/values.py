@@ -70,7 +70,7 @@ def read_values(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ParamsError(f"{path}: {error}") from None
     if not isinstance(values, dict):
-        raise ParamsError(f"{path}: holds no sections: copy one of the others")
+        raise ParamsError(f"{path}: not a mapping of sections: copy another study")
     return values
 
 
@@ -107,7 +107,7 @@ def _merge(base: Mapping[str, Any], over: Any, path: Path, where: str) -> dict[s
         name = f"{where}.{key}".lstrip(".")
         if key not in base and (not free or (value is None and where in NAMED)):
             raise ParamsError(
-                f"{path}: {name}: {value!r}, but its base has no such key, expected one of"
+                f"{path}: {name}: {value!r}, which is not a key of its base, expected one of"
                 f" {', '.join(map(str, base))}"
             )
         if value is None and where in NAMED:
@@ -127,7 +127,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, Any], path: Path) -
         for section in sections:
             held = held.get(section) if isinstance(held, dict) else None
         if not isinstance(held, dict) or (key not in held and ".".join(sections) not in NAMED):
-            raise ParamsError(f"--set {name}: {path} has no such value")
+            raise ParamsError(f"--set {name}: no such value in {path}")
         held[key] = value
 
 
@@ -135,7 +135,7 @@ def find_name(path: Path) -> str:
     """Return the name of a study, taken from its file."""
     name = PAPER if path.name == FILE else path.stem
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise ParamsError(f"{path}: the name is part of paths: use a-z, 0-9, - and _")
+        raise ParamsError(f"{path}: the name is used in paths: use only a-z, 0-9, - and _")
     return name
 
 

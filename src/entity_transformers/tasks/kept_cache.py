@@ -78,8 +78,8 @@ def fold_texts(names: Sequence[str]) -> np.ndarray:
     """
     if len(names) < 2:
         raise ValueError(
-            f"{', '.join(names)}: expected at least 2 texts in the split, since what is used on one"
-            f" is chosen on the others, got {len(names)}: score another split, or bring more texts"
+            f"{', '.join(names)}: expected at least 2 texts in the split, got {len(names)}: each is"
+            " scored with values chosen on the others: score another split or add texts"
         )
     folds = np.zeros(len(names), bool)
     folds[np.argsort(names)[1::2]] = True

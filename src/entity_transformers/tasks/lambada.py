@@ -90,8 +90,8 @@ def score_passages(
     for i, passage in enumerate(passages, start=1):
         if len(passage.tokens) - passage.target > window:
             raise ValueError(
-                f"passage {i}: its last word has {len(passage.tokens) - passage.target} tokens, the"
-                f" window only {window}"
+                f"passage {i}: its last word has {len(passage.tokens) - passage.target} tokens, but"
+                f" the window has only {window}"
             )
     lengths = np.array([len(passage.tokens) for passage in passages], np.int64)
     cuts = np.maximum(lengths - window - 1, 0)  # the last token is not an input

@@ -237,8 +237,8 @@ class HeadScores:
                 rows = weights[row][:, queries].float().cpu().numpy()
                 if not np.isfinite(rows).all():
                     raise ValueError(
-                        f"an attention weight of layer {layer + 1} is not finite: the model"
-                        " diverged; train it again"
+                        f"an attention weight of layer {layer + 1} is not finite,"
+                        " so the model diverged: train it again"
                     )
             self.credits[layer][:, asked.numbers] = credit_attention(rows, asked)
             distance = asked.queries[:, None] - np.arange(rows.shape[-1])
@@ -264,8 +264,8 @@ def watch(model: LanguageModel, attention: str) -> Iterator[dict[int, Tensor | N
     def see(layer: int, module: Any, arguments: Any, output: Any) -> None:
         if output[1] is None and attention == "self":
             raise ValueError(
-                f"{type(module).__name__} gives no attention weights: set the model's attention to"
-                " eager"
+                f"{type(module).__name__} does not return attention weights: set the model's"
+                " attention to eager"
             )
         latest[layer] = output[1]
 

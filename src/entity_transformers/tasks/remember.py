@@ -85,16 +85,16 @@ class TextMemory:
             resolver = make_resolver(resolver)
         if resolver is not None and not resolver.causal:
             raise ValueError(
-                f"resolver {resolver.name} reads on before it decides, which generation can't: take"
+                f"resolver {resolver.name} reads ahead, but generated text has no later words: use"
                 " one whose name ends in -causal"
             )
         if isinstance(text, Document) and not text.words:
-            raise ValueError(f"{text.id}: no words to read")
+            raise ValueError(f"{text.id}: has no words to read")
         longest = reader.model.context
         if longest is not None and reader.window + budget > longest:
             raise ValueError(
-                f"a window of {reader.window} tokens and {budget} kept ones, but the model reads at"
-                f" most {longest}: give smaller ones"
+                f"a window of {reader.window} tokens plus {budget} kept ones, but the model reads"
+                f" at most {longest} tokens: reduce one of them"
             )
         self.reader, self.resolver, self.policy, self.budget = reader, resolver, policy, budget
         self.source = reader.encode(text, resolver)
@@ -209,7 +209,7 @@ class TextMemory:
         nothing is kept.
         """
         if not hasattr(self.reader.model.module, "generate"):
-            raise ValueError(f"{self.reader.model.kind.label} reads documents, but writes none")
+            raise ValueError(f"{self.reader.model.kind.label} cannot generate text")
         memory, written = self, ""
         torch.manual_seed(seed)
         module: Any = self.reader.model.module

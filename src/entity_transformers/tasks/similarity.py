@@ -41,7 +41,7 @@ def across_rows(
     them with entities (``on``) and as words outside mentions (``off``), as the second always does.
     """
     if not np.array_equal(ours["entity"], theirs["entity"]):
-        raise ValueError("two models have vectors of different mentions: run step embeddings again")
+        raise ValueError("the models' vectors are of different mentions: run step embeddings again")
     for g, group in enumerate(groups):
         rows = np.flatnonzero(ours["group"] == g)
         for context, prefix in CONTEXTS.items():
@@ -83,7 +83,7 @@ def measure_similarity(
     """
     if not (np.isfinite(vectors).all() and np.isfinite(memory).all()):
         raise ValueError(
-            "a mention's or entity's vector is not finite: the model diverged; train it again"
+            "a mention's or entity's vector is not finite, so the model diverged: train it again"
         )
     vectors = vectors.astype(np.float64)
     order = np.argsort(entity, kind="stable")

@@ -189,7 +189,7 @@ def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
     section, context = run.section, run.trained.context
     if context is not None and section.longest > context:
         raise ValueError(
-            f"{run.step.name}: {section.longest} tokens are read at once, but {run.model} reads at"
+            f"{run.step.name}: reads {section.longest} tokens at once, but {run.model} reads at"
             f" most {context}"
         )
     corpus = join_splits([run.split(split) for split in section.splits])

@@ -134,7 +134,7 @@ class CheckpointStore:
             try:
                 return self._read(path)
             except (OSError, ValueError) as error:
-                log.warning("%s cannot be used (%s): trying the one before it", path, error)
+                log.warning("%s cannot be used (%s): trying the previous one", path, error)
                 self._damaged.append(path)
         if self._damaged:
             raise TrainingError(
@@ -152,11 +152,11 @@ class CheckpointStore:
 
     def _read(self, path: Path) -> Snapshot:
         if file_digest(path) != path.stem.rpartition("-")[2]:
-            raise ValueError("it is damaged")
+            raise ValueError("damaged")
         with safe_open(path, "pt") as file:
             about = json.loads(file.metadata()["about"])
             if about.pop("run") != self.run:
-                raise ValueError("it is of another training")
+                raise ValueError("from another training run")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return Snapshot(tensors, Progress(**about))
 

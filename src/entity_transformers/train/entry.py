@@ -251,8 +251,8 @@ def _take_vectors(run: Run, weights: Path) -> tuple[WordVectors, int]:
     for name, wanted in (("model_type", entry.kind.name), ("width", entry.lm.width)):
         if found[name] != wanted:
             raise ValueError(
-                f"{weights}: vectors of {name} {found[name]!r}, but models.{entry.name} has"
-                f" {wanted!r}: name others"
+                f"{weights}: the vectors have {name} {found[name]!r}, but models.{entry.name} has"
+                f" {wanted!r}: give matching vectors"
             )
     log.info("%s, seed %d: %s vectors of %s", run.model, run.seed, len(vectors.words), weights)
     return vectors, int(read_numbers(weights).get("parameters", vectors.vectors.size))

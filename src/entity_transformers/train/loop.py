@@ -525,7 +525,7 @@ def memory_errors(
     except (RuntimeError, MemoryError) as error:
         if not runtime.is_out_of_memory(error):
             raise
-        raise TrainingError(f"{what} do not fit {device}: {advice}") from error
+        raise TrainingError(f"{what} do not fit on {device}: {advice}") from error
 
 
 @torch.inference_mode()

@@ -276,10 +276,10 @@ def test_more_tokens_than_positions_are_refused_in_words(given: str, tmp_path: P
     model = add_entity_attention(make_base("gpt2", tmp_path))
     tokens, ids, memory = make_input(length=65)
     entities = {"entity_ids": ids, "memory": memory} if given == "entities" else {}
-    with pytest.raises(ValueError, match=r"position 64 of a text, .*n_positions 64.*in windows"):
+    with pytest.raises(ValueError, match=r"text has position 64, .*n_positions 64.*in windows"):
         model(tokens, **entities)
     cache = model(tokens[:, :60], use_cache=True).past_key_values
-    with pytest.raises(ValueError, match="position 64 of a text"):
+    with pytest.raises(ValueError, match="text has position 64"):
         model(tokens[:, 60:], past_key_values=cache)
 
 
@@ -313,7 +313,7 @@ def test_folders_without_entity_attention_are_refused(tmp_path: Path) -> None:
     base = make_base("gpt2", tmp_path / "base")
     with pytest.raises(ValueError, match="a model without entity attention"):
         load_entity_attention(tmp_path / "base")
-    with pytest.raises(ValueError, match=r"no entity_attention\.json there"):
+    with pytest.raises(ValueError, match=r"no entity_attention\.json in it"):
         load_entity_attention(tmp_path / "base", base)
     model = add_entity_attention(base)
     plain = {key: value for key, value in model.state_dict().items() if "entity_attn" not in key}

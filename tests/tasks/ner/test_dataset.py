@@ -119,6 +119,6 @@ def test_labels_that_number_entities_are_refused() -> None:
     """With 3,000 a batch's best paths ask for 4.6 GB at each word; 20,000 overflow the tags."""
     spans = [(i, i + 1, f"Q{i}") for i in range(MOST_LABELS + 1)]
     document = make_document(len(spans), (0,), spans)
-    with pytest.raises(CorpusError, match=r"501 labels of named entities, such as 'Q0', expected"):
+    with pytest.raises(CorpusError, match=r"501 named-entity labels, such as 'Q0', expected"):
         list_labels([document])
     assert len(list_labels([make_document(len(spans), (0,), spans[1:])])) == MOST_LABELS

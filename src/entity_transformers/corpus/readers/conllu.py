@@ -401,7 +401,7 @@ def recognise(path: Path) -> Match | None:
     if _FIRST.match(first_line(path)):
         return Match(Evidence.CONTENT, "it begins with a CoNLL-U comment")
     if path.name.endswith((".conllu", ".conllu.gz")):
-        return Match(Evidence.NAME, "a file *.conllu")
+        return Match(Evidence.NAME, "it is a *.conllu file")
     return None
 
 

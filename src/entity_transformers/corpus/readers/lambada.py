@@ -124,7 +124,7 @@ def recognise(path: Path) -> Match | None:
         return match
     name = path.name.lower().removesuffix(".gz")
     if path.is_file() and name.startswith("lambada") and name.endswith(".txt"):
-        return Match(Evidence.NAME, "a file lambada*.txt")
+        return Match(Evidence.NAME, "it is a lambada*.txt file")
     return None
 
 

@@ -78,11 +78,11 @@ def recognise(path: Path) -> Match | None:
         found = find_files(path, (*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel"))
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
     if path.suffix == ".parquet":
-        return Match(Evidence.NAME, "a file *.parquet")
+        return Match(Evidence.NAME, "it is a *.parquet file")
     if first_line(path).startswith("#begin document"):
         return Match(Evidence.CONTENT, "it begins with #begin document")
     if path.name.removesuffix(".gz").endswith(("_conll", ".conll", "_skel")):
-        return Match(Evidence.NAME, "a file *_conll, *.conll or *_skel")
+        return Match(Evidence.NAME, "it is a *_conll, *.conll or *_skel file")
     return None
 
 

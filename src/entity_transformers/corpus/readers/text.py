@@ -167,8 +167,8 @@ def recognise(path: Path) -> Match | None:
         found = find_texts(path)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
     if _is_text(path) and not path.name.lower().startswith("lambada"):
-        return Match(Evidence.NAME, "a file *.txt")
-    return Match(Evidence.NAME, "an archive") if is_archive(path) else None
+        return Match(Evidence.NAME, "it is a *.txt file")
+    return Match(Evidence.NAME, "it is an archive") if is_archive(path) else None
 
 
 READER = Reader(

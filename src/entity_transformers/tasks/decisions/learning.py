@@ -157,7 +157,7 @@ def learn(
             best = loss, module, rate
     if best is None:
         tried = ", ".join(map(str, rates))
-        raise ValueError(f"{name}: no finite loss with the learning rates {tried}: lower them")
+        raise ValueError(f"{name}: no finite loss at any of the learning rates {tried}: lower them")
     return best[1:]
 
 
@@ -169,7 +169,7 @@ def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText
         for start in range(0, len(text.tokens), TOKENS)
     ]
     if not parts:
-        raise ValueError("no document of train has a token to learn decisions from")
+        raise ValueError("the train documents have no tokens to learn decisions from")
     generator = random.Random(seed)
     while True:
         generator.shuffle(parts)

@@ -72,13 +72,13 @@ def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
     for label in labels:
         if not label or label != label.strip("-"):
             raise CorpusError(
-                f"named-entity label {label!r}: expected a name without - at its ends, rename it in"
-                " the corpus"
+                f"named-entity label {label!r}: expected a name that neither begins nor ends with"
+                " -: rename it in the corpus"
             )
     if len(labels) > MOST_LABELS:
         raise CorpusError(
-            f"{len(labels):,} labels of named entities, such as {labels[0]!r}, expected at most"
-            f" {MOST_LABELS}: give types, not names or numbers of entities"
+            f"{len(labels):,} named-entity labels, such as {labels[0]!r}, expected at most"
+            f" {MOST_LABELS}: label entities with their types, not with names or numbers"
         )
     return tuple(labels)
 
@@ -98,7 +98,7 @@ def build_sentences(
     words = sum(len(document.words) for document in documents)
     if len(index) != words:
         raise ValueError(
-            f"{len(index)} vector rows for {words} words: the vectors were made from another"
+            f"{len(index)} vector rows for {words} words: the vectors were made from a different"
             " corpus, make them again"
         )
     unseen = sorted({*list_labels(documents)} - {*labels})
@@ -136,8 +136,8 @@ def _cut_long(document: Document) -> Document:
     if longest <= LONGEST:
         return document
     log.warning(
-        "document %s: a sentence of %d words, of which the tagger reads %d at once: give"
-        " sentence_starts, if it has sentences", document.id, longest, LONGEST,
+        "document %s: a sentence of %d words is split, since the tagger reads at most %d words:"
+        " give sentence_starts if there are sentences", document.id, longest, LONGEST,
     )  # fmt: skip
     starts = (place for sentence in document.sentences() for place in sentence[::LONGEST])
     return replace(document, sentence_starts=tuple(starts))
@@ -152,8 +152,8 @@ def _tag_words(document: Document, ids: Mapping[str, int]) -> np.ndarray:
         if not end <= entity.start < entity.end <= len(tags):
             raise CorpusError(
                 f"document {document.id}: named entity {entity.label} of words [{entity.start},"
-                f" {entity.end}): expected a span of [{end}, {len(tags)}), after the one before it;"
-                " mend or exclude the document"
+                f" {entity.end}): expected a span within [{end}, {len(tags)}), after the previous"
+                " one: correct or exclude the document"
             )
         end = entity.end
         tags[entity.start : end] = ids[entity.label] + 1

@@ -158,7 +158,7 @@ def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None
     known = len({depth for depth in depths.values() if 0 < depth < math.inf})
     if layers > known or not known:
         raise ValueError(
-            f"transfer.layers {layers}: {model.kind.label} has {known} layers to transfer"
+            f"transfer.layers {layers}, expected at most {known}, the layers of {model.kind.label}"
         )
     kept = math.inf if layers == known else layers
     with torch.no_grad():
@@ -255,7 +255,7 @@ def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: in
                 values.append(float(loss.detach()))
                 if not math.isfinite(values[-1]):
                     raise TrainingError(
-                        f"step {step + 1}: loss {values[-1]}: lower transfer.learning_rate"
+                        f"the loss is {values[-1]} at step {step + 1}: lower transfer.learning_rate"
                     )
                 loss.backward()
                 for group in optimizer.param_groups:

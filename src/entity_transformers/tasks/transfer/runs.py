@@ -88,7 +88,8 @@ class Trainings:
             log.info("%s at %g: %s on dev", section.rate_task, rate, losses[rate])
         kept = {rate: loss for rate, loss in losses.items() if loss is not None}
         if not kept:
-            raise ValueError(f"transfer.rate_factors: {self.run.model} diverges at all: lower them")
+            told = f"{self.run.model} diverges at every learning rate: lower them"
+            raise ValueError(f"transfer.rate_factors: {told}")
         about = {"measure": "rate_loss", "split": "dev", "seed": self.seeds[0]}
         about |= {"task": section.rate_task, "pretrained": pretrained}
         rows = [{**about, "value": loss, "rate": f"{rate:g}"} for rate, loss in losses.items()]
@@ -98,7 +99,7 @@ class Trainings:
         """Return the loss on dev, per example, after training on transfer.rate_task."""
         model, _ = self.train(name, recipe, seed)
         if not (own := self._list(name, "dev")):
-            raise ValueError(f"transfer.rate_task: {name} has no example of dev")
+            raise ValueError(f"transfer.rate_task: {name} has no dev examples")
         inputs = self._make(model, model.task, own, recipe.entities, seed)
         return finetuned.measure_loss(model, inputs, batch=recipe.batch)
 
@@ -127,7 +128,7 @@ class Trainings:
         have a label, as many as the recipe says, evenly spaced.
         """
         if not (own := self._list(name, "train")):
-            raise ValueError(f"task {name} has no example of train to be trained on")
+            raise ValueError(f"task {name} has no train examples to train on")
         own = thin_out(own, cast(int | None, recipe.examples))
         trained = self._load(recipe, seed)
         log.info("%s, seed %d, rate %g:", name, seed, recipe.learning_rate)
