@@ -38,6 +38,14 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
             assert type(one) is type(other), key
 
 
+def test_an_entry_goes_on_from_another_one_of_its_study(tmp_path: Path) -> None:
+    path = make_study(tmp_path)
+    short = "short: {kind: bert, window: 16, positions: 32}"
+    longer = "longer: {kind: bert, initial_weights: 'study:tiny/short/1'}"
+    path.write_text(f"{TINY}models: {{{short}, {longer}}}\n")
+    assert load(path).model("longer").lm.context == 32
+
+
 @pytest.mark.parametrize(("text", "expected"), [
     ("base: nowhere\n", ["base: no study 'nowhere'", "expected one of paper, sample, tiny"]),
     ("base: tiny\n", ["base: circular"]),
@@ -52,6 +60,14 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
     (f"{TINY}models: {{gpt2e: {{kind: gpt2e}}, gpt2e: {{}}}}\n", ["gpt2e is given twice"]),
     (f"{TINY}study: {{steps: [corpus, perplexity]}}\n", ["perplexity reads the output of lm"]),
     (f"{TINY}study: {{steps: [corpus, lm, pseudo_perplexity]}}\n", ["pseudo_perplexity needs"]),
+    (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/gpt2e/1'}}}}\n",
+     ["models.gpt2e: initial_weights study:tiny/gpt2e/1: circular: gpt2e -> gpt2e"]),
+    (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/other/1'}}, other: {{kind: gpt2e,"
+     " initial_weights: 'study:tiny/gpt2e/1'}}\n", ["circular: gpt2e -> other -> gpt2e"]),
+    (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/gpt2/7'}}}}\n",
+     ["models.gpt2e", "study tiny trains seeds"]),
+    (f"{TINY}models: {{short: {{kind: bert, window: 16}}, long: {{kind: bert,"
+     " initial_weights: 'study:tiny/short/1'}}\n", ["models.long", "window 32 here, 16 there"]),
     (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),
     (TINY.replace("hidden: 8", "hidden: many"), ["ner.hidden: Input should be a valid integer"]),
     (TINY.replace("stride: 32", "stride: 64"), ["perplexity.stride 64", "lm.window 32"]),

@@ -83,6 +83,11 @@ class LmParams(Section):
     """recompute activations in the backward pass"""
 
     @property
+    def context(self) -> int:
+        """How many positions the model has."""
+        return self.window
+
+    @property
     def predicted_share(self) -> float:
         """How many of the tokens that training reads it predicts."""
         return 1.0
@@ -210,6 +215,10 @@ class MaskedParams(LmParams):
     """share of a window's text that is to be predicted"""
     positions: Tokens | None = None
     """positions that the model has, for later trainings in longer windows; null: the window"""
+
+    @property
+    def context(self) -> int:
+        return self.positions or self.window
 
     @property
     def predicted_share(self) -> float:

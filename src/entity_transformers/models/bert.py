@@ -119,7 +119,7 @@ def shape(lm: Any, vocabulary: int, end: int) -> Mapping[str, Any]:
         "num_hidden_layers": lm.layers,
         "num_attention_heads": lm.heads,
         "intermediate_size": 4 * lm.width,
-        "max_position_embeddings": lm.positions or lm.window,
+        "max_position_embeddings": lm.context,
         "hidden_dropout_prob": lm.dropout,
         "attention_probs_dropout_prob": lm.dropout,
         "bos_token_id": end,

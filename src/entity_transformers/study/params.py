@@ -39,7 +39,8 @@ from entity_transformers.study.values import (
 
 __all__ = ["STEPS", "Params", "ParamsError", "load", "parse"]
 STEPS = find_steps()
-SHAPE = ("layers", "heads", "width", "window")
+SHAPE = {"layers": "layers", "heads": "heads", "width": "width", "context": "window"}
+"""What an entry and the weights that it starts from must share, and what messages call it."""
 """Parameters of a model that its weights determine."""
 LABELLED = ("mentions", "decisions", "setlm")
 """Sections whose step reads the layer of labels that their key ``labels`` names."""
@@ -262,6 +263,10 @@ def check_origins(params: Any, path: Path, above: tuple[str, ...] = ()) -> None:
         if origin is None:
             continue
         chain = (*above, params.name)
+        if entry is not None and origin.study == params.name:
+            if problem := _misfit(entry, params, origin) or _find_circle(entry, params):
+                raise ParamsError(f"{path}: {key}: {problem}")
+            continue
         if origin.study in chain:
             raise ParamsError(f"{path}: {key}: circular: {' -> '.join((*chain, origin.study))}")
         file = find_study(origin.study, path, f"{path}: {key}: ")
@@ -279,6 +284,19 @@ def check_origins(params: Any, path: Path, above: tuple[str, ...] = ()) -> None:
             raise ParamsError(f"{path}: {key}: {problem}")
 
 
+def _find_circle(entry: ModelEntry, params: Any) -> str:
+    """Return why an entry can't start from another one of its study: it starts from itself, maybe
+    by way of others; "" if it does not.
+    """
+    names, origin = [entry.name], read_origin(entry.initial_weights)
+    while origin and origin.study == params.name and origin.model in params.models:
+        names.append(origin.model)
+        if origin.model in names[:-1]:
+            return f"circular: {' -> '.join(names)}"
+        origin = read_origin(params.model(origin.model).initial_weights)
+    return ""
+
+
 def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     """Return why an entry can't start from a model of another study; "" if it can."""
     if origin.model not in other.models or not other.runs_step("lm"):
@@ -288,12 +306,12 @@ def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     found = other.model(origin.model)
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
         return f"kind {entry.kind.name} cannot start from kind {found.kind.name}"
-    for name in SHAPE:
+    for name, called in SHAPE.items():
         if not hasattr(entry.lm, name):  # static vectors have only a width
             continue
         here, there = getattr(entry.lm, name), getattr(found.lm, name)
-        if here != there and not (name == "window" and entry.kind.cuts and here < there):
-            return f"{name} {here} here, {there} there"
+        if here != there and not (name == "context" and entry.kind.cuts and here < there):
+            return f"{called} {here} here, {there} there"
     if entry.kind.name == found.kind.name and entry.extra != found.extra:
         return f"{entry.extra} matched numbers per layer here, {found.extra} there"
     return ""
