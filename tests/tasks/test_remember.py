@@ -150,8 +150,8 @@ def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> N
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"policy": "mentions"}, "policy 'mentions', expected one of recent, names"),
-    ({"budget": 17}, "a window of 16 tokens and 17 kept ones, .* at most 32"),
-    ({"count": 0}, "d#0: no words to read"),
+    ({"budget": 17}, "a window of 16 tokens plus 17 kept ones, .* at most 32"),
+    ({"count": 0}, "d#0: has no words to read"),
 ])  # fmt: skip
 def test_what_it_cannot_read_is_said(reader, change, message):
     with pytest.raises(ValueError, match=message):
