@@ -62,7 +62,7 @@ def set_aside(record):
 
     def bring_back():
         if record.exists() or not all(path.exists() for path in beside):
-            hidden.unlink()
+            hidden.unlink(missing_ok=True)  # a step may have emptied the folder
         else:
             hidden.rename(record)
 
