@@ -69,7 +69,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
              ["units.parquet: missing", "README.md"]),
     "table": (lambda results: flip(results / "README.md"), ["README.md: differs from what"]),
     "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: differs from"]),
-    "study": (lambda results: amend(results, study="other"), ["manifest.json: of study other"]),
+    "study": (lambda results: amend(results, study="other"),
+        ["manifest.json: belongs to study other"]
+    ),
     "empty": (lambda results: replace(results / MANIFEST, b"{}"), [f"{MANIFEST}: truncated"]),
     "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"]),
     "cut": (lambda results: replace(results / MANIFEST, b'{"files"'), [f"{MANIFEST}: not JSON"]),
