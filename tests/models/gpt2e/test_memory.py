@@ -138,7 +138,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda m: m.read(IDS[:1]), r"entity_ids has shape \[1, 5\], expected \[2, 5\]"),
     (lambda m: m.write(IDS, HIDDEN[..., :3]), r"hidden has shape \[2, 5, 3\], expected \[2, 5"),
     (lambda m: m.write(IDS, HIDDEN, "first"), "expected 'last' or 'mean'"),
-    (lambda m: m.replace(EntityMemory(1, 3, 4).tensors()), r"\[1, 4, 4\] are no EntityMemory's"),
+    (lambda m: m.replace(EntityMemory(1, 3, 4).tensors()), r"\[1, 4, 4\] do not fit this"),
     (lambda m: m.replace({"states": torch.zeros(2, 3, 4)}), "row 0 of each document ones"),
     (lambda m: m.reset(torch.tensor([True])), r"torch.bool \[1\], expected bool \[2\] or \[2, 4\]"),
     (lambda m: EntityMemory(0, 1, 1), "batch_size=0"),
