@@ -62,7 +62,7 @@ def set_aside(record):
 
     def bring_back():
         if record.exists() or not all(path.exists() for path in beside):
-            hidden.unlink(missing_ok=True)  # a step may have emptied the folder
+            hidden.unlink(missing_ok=True)  # it may be gone with its folder
         else:
             hidden.rename(record)
 

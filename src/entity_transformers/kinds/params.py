@@ -84,7 +84,7 @@ class LmParams(Section):
 
     @property
     def context(self) -> int:
-        """How many positions the model has."""
+        """How many positions the model, and weights that it starts from, must have."""
         return self.window
 
     @property
