@@ -1,9 +1,6 @@
 """Fixtures for the whole suite: one thread a worker, no network, the real corpora if any."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,24 +36,3 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the real corpora in {SHARED}")
     return SHARED
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[str]:
-    """The address of a server of workflow/forks.py."""
-    waits = ["sh", "-c", "echo $ENTITY_TRANSFORMERS_FORKS; cat"]
-    command = [sys.executable, str(ROOT / "workflow/forks.py"), *waits]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
-        yield server.stdout.readline().strip()
-        server.communicate()
-
-
-@pytest.fixture(scope="module")
-def forked_commands(fork_server: str) -> Iterator[None]:
-    """Every `entity-transformers` that the module's tests start, also by Snakemake and DVC, is a
-    fork, as under `make study`; checkout.ALONE is the environment without.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ENTITY_TRANSFORMERS_FORKS", fork_server)
-        yield

@@ -17,7 +17,6 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from entity_transformers import artifacts
 from entity_transformers.artifacts import (
     TYPES,
-    arrays_writer,
     atomic,
     atomic_folder,
     read_arrays,
@@ -26,6 +25,7 @@ from entity_transformers.artifacts import (
     read_json_lines,
     read_tokenizer,
     recorded,
+    write_array_parts,
     write_arrays,
     write_csv,
     write_json,
@@ -266,9 +266,8 @@ def test_a_file_of_more_bytes_is_not_read(read, tmp_path, monkeypatch):
 def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
     def peak(parts: int) -> int:
         tracemalloc.start()
-        with arrays_writer(tmp_path / "long.safetensors") as writer:
-            for number in range(parts):
-                writer.append({"tokens": np.full(50_000, number, np.int32)})
+        arrays = ({"tokens": np.full(50_000, number, np.int32)} for number in range(parts))
+        write_array_parts(tmp_path / "long.safetensors", arrays, {})
         size = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return size
@@ -287,22 +286,20 @@ def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(tmp_path, r
         for name, kind in product(shapes, TYPES)
     }
     write_arrays(tmp_path / "once.safetensors", arrays, {"who": "é"})
-    with arrays_writer(tmp_path / "parts.safetensors") as writer:
-        writer.metadata = {"who": "é"}
-        for piece in (slice(0, 2), slice(2, 2), slice(2, None)):
-            writer.append({name: array[piece] for name, array in arrays.items()})
+    pieces = (slice(0, 2), slice(2, 2), slice(2, None))
+    rows_of = ({name: array[piece] for name, array in arrays.items()} for piece in pieces)
+    write_array_parts(tmp_path / "parts.safetensors", rows_of, {"who": "é"})
     once, parts = (tmp_path / f"{name}.safetensors" for name in ("once", "parts"))
     assert parts.read_bytes() == once.read_bytes()
 
 
 @pytest.mark.parametrize(("first", "then", "message"), [
     (np.zeros((1, 3), np.int32), np.zeros((1, 2), np.int32), r"x: rows int32 \(1, 2\) after"),
-    (np.zeros(3, np.int32), np.zeros(3, np.int64), "x: int64 after int32"),
+    (np.zeros(3, np.int32), np.zeros(3, np.int64), r"x: rows int64 \(3,\) after array.*int32"),
     (np.zeros(3, np.float32), np.zeros(3, np.float32), r"x: rows float32"),
 ])  # fmt: skip
 def test_another_shape_or_type_is_refused_and_leaves_nothing(tmp_path, first, then, message):
     path, refused = tmp_path / "a.safetensors", pytest.raises(ValueError, match=message)
-    with refused, arrays_writer(path) as writer:
-        writer.append({"x": first})
-        writer.append({"x": then})
+    with refused:
+        write_array_parts(path, [{"x": first}, {"x": then}], {})
     assert not list(tmp_path.iterdir())

@@ -261,79 +261,63 @@ def read_csv(path: Path) -> Iterator[dict[str, str]]:
 def write_arrays(
     path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Write named arrays as one safetensors file; ``metadata`` is stored as a single JSON text,
-    since safetensors writes several entries in random order.
-    """
+    """Write named arrays and ``metadata`` as one safetensors file."""
     import numpy as np
     from safetensors.numpy import save_file
 
-    texts = {"json": json.dumps(metadata or {}, ensure_ascii=False)}
+    texts = _pack_metadata(metadata or {})
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     write_with(path, lambda temporary: save_file(whole, temporary, metadata=texts))
 
 
-class ArrayWriter:
-    """Named arrays [N, ...] of the types in `TYPES` that grow by rows; until they are complete,
-    each is kept in an unnamed file in ``folder``.
-
-    metadata  of the file, as in `write_arrays`
+def write_array_parts(
+    path: Path, parts: Iterable[Mapping[str, np.ndarray]], metadata: Mapping[str, Any]
+) -> None:
+    """Write arrays [N, ...] of the types in `TYPES` that come in parts of some rows each: the file
+    that `write_arrays` writes, byte for byte, in the memory of one part. Until the arrays are
+    complete, each is kept in an unnamed file beside ``path``. ValueError for rows of another type
+    or shape than those before.
     """
+    import numpy as np
 
-    def __init__(self, folder: Path, files: ExitStack) -> None:
-        self._folder, self._files = folder, files
-        self._spools: dict[str, IO[bytes]] = {}
-        self._first: dict[str, np.ndarray] = {}
-        self._rows: Counter[str] = Counter()
-        self.metadata: Mapping[str, Any] = {}
-
-    def append(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Append rows to each array; ValueError if their type or shape differs from that of the
-        rows before, or the type is not in `TYPES`.
-        """
-        import numpy as np
-
-        for name, array in arrays.items():
-            first = self._first.setdefault(name, array[:0])
-            if array.dtype.name not in TYPES or array[:0].shape != first.shape:
-                raise ValueError(f"{name}: rows {array.dtype} {array.shape} after {first.shape}")
-            if array.dtype != first.dtype or not array.dtype.isnative:
-                raise ValueError(f"{name}: {array.dtype} after {first.dtype}")
-            if name not in self._spools:
-                spool = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
-                self._spools[name] = self._files.enter_context(spool)
-            self._spools[name].write(np.ascontiguousarray(array).data)
-            self._rows[name] += len(array)
-
-    def write(self, path: Path) -> None:
-        """Write the file, byte for byte as `write_arrays` does."""
-        types = {name: first.dtype for name, first in self._first.items()}
-        order = sorted(types, key=lambda name: (list(TYPES).index(types[name].name), name))
-        metadata = {"json": json.dumps(self.metadata, ensure_ascii=False)}
-        header: dict[str, Any] = {"__metadata__": metadata}
+    first: dict[str, np.ndarray] = {}
+    spools: dict[str, IO[bytes]] = {}
+    rows = Counter[str]()
+    with atomic(path) as temporary, ExitStack() as files:
+        for part in parts:
+            for name, array in part.items():
+                empty = array[:0]
+                known = first.setdefault(name, empty)
+                like = (empty.dtype, empty.shape) == (known.dtype, known.shape)
+                if not like or empty.dtype.name not in TYPES:
+                    raise ValueError(f"{name}: rows {empty.dtype} {array.shape} after {known!r}")
+                if name not in spools:
+                    spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
+                    spools[name] = files.enter_context(spool)
+                spools[name].write(np.ascontiguousarray(array).data)
+                rows[name] += len(array)
+        order = sorted(first, key=lambda name: (list(TYPES).index(first[name].dtype.name), name))
+        header: dict[str, Any] = {"__metadata__": _pack_metadata(metadata)}
         end = 0
         for name in order:
-            begin, end = end, end + self._spools[name].tell()
+            begin, end = end, end + spools[name].tell()
             header[name] = {
-                "dtype": TYPES[types[name].name],
-                "shape": [self._rows[name], *self._first[name].shape[1:]],
+                "dtype": TYPES[first[name].dtype.name],
+                "shape": [rows[name], *first[name].shape[1:]],
                 "data_offsets": [begin, end],
             }
         text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
-        with path.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for name in order:
-                self._spools[name].seek(0)
-                shutil.copyfileobj(self._spools[name], file, 1 << 20)
+                spools[name].seek(0)
+                shutil.copyfileobj(spools[name], file, 1 << 20)
 
 
-@contextmanager
-def arrays_writer(path: Path) -> Iterator[ArrayWriter]:
-    """Yield a writer of the arrays of ``path``; the file appears if the block succeeds."""
-    with atomic(path) as temporary, ExitStack() as files:
-        writer = ArrayWriter(temporary.parent, files)
-        yield writer
-        writer.write(temporary)
+def _pack_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """One JSON text, since safetensors writes several entries in random order."""
+    return {"json": json.dumps(metadata, ensure_ascii=False)}
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

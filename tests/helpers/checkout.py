@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forked_tools import TOOLS, run_tool
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 LIMIT = 900  # seconds: only guards against hanging, on a busy or slow machine too
-ALONE = {"ENTITY_TRANSFORMERS_FORKS": ""}
-"""The environment of commands that are processes of their own."""
 TINY = """\
 base: sample
 study: {steps: [corpus, lm, perplexity, embeddings, ner, report], seeds: [1]}
@@ -73,8 +73,12 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 def run(*command: str, folder: Path, check: bool = True, **more: str) -> str:
     """What a command in ``folder`` printed; AssertionError with it where it fails and ``check``."""
-    done = subprocess.run(command, cwd=folder, env=environment(folder, **more), check=False,
-        capture_output=True, text=True, timeout=LIMIT)  # fmt: skip
+    env = environment(folder, **more)
+    if command[0] in TOOLS:
+        done = run_tool(command, folder, env, LIMIT)
+    else:
+        how = {"cwd": folder, "env": env, "capture_output": True, "text": True, "timeout": LIMIT}
+        done = subprocess.run(command, check=False, **how)
     assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout + done.stderr
 

@@ -67,10 +67,10 @@ def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
     return os.WIFEXITED(os.waitpid(child, 0)[1])
 
 
-def import_models() -> None:
-    """Import what builds a model here, not in every fork anew."""
-    for kind in KINDS.values():
-        kind.module()
+def prepare_forks(params: Params) -> None:
+    """Import what builds the model here, and digest its code, not in every fork anew."""
+    KINDS["gpt2e"].module()
+    plan.Plan(params).digest(STEPS["lm"], "gpt2e")
 
 
 def count_steps(folder: Path) -> int:
@@ -81,7 +81,7 @@ def count_steps(folder: Path) -> int:
 
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
-    import_models()
+    prepare_forks(make_params())
     for name in ("untouched", "killed"):
         make_inputs(folder / name, make_params())
     start = time.monotonic()

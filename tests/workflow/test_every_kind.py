@@ -23,7 +23,7 @@ KEPT = {
 }  # fmt: skip
 LLAMA = {"initial_weights": "weights/llama"}
 TINY = {
-    "corpus": {"sample_words": 6000}, "tokenizer": {"vocabulary": 400},
+    "corpus": {"sample_words": 4500}, "tokenizer": {"vocabulary": 400},
     "lm": {
         "layers": 1, "heads": 4, "width": 16, "window": 32, "steps": 6, "documents_per_step": 2,
         "validate_every": 3, "warmup_steps": 1,
@@ -34,7 +34,8 @@ TINY = {
         "pretrained-encoder": {"initial_weights": "weights/bert"},
         "pretrained-entities": {**LLAMA, "blocks": 1, "learning_rates": [1e-3]},
     },
-    "perplexity": {"stride": 32}, "mentions": {"caches": [4, 8], "tokens": 200},
+    "perplexity": {"stride": 32}, "cache": {"sizes": [4, 8]},
+    "mentions": {"caches": [4, 8], "tokens": 200},
     "capacity": {"memories": [[2, 4]]}, "pseudo_perplexity": {"documents": 2},
     "ner": {"hidden": 8, "epochs": 1}, "text_memory": {**KEPT, "batch_tokens": 48},
     "kept_cache": KEPT, "kept_keys": KEPT, "kept_pointer": {**KEPT, "size": 4, "epochs": 1},

@@ -11,9 +11,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from checkout import ALONE, BIN, LIMIT, ROOT, run
+from checkout import BIN, LIMIT, ROOT, run
 
-FORKS = [sys.executable, str(ROOT / "workflow/forks.py")]
+SERVE = f"""\
+import sys
+sys.path.insert(0, {str(ROOT / "workflow")!r})
+import forks
+forks.SLOW = ()
+sys.exit(forks.run_with_forks(sys.argv[1:]))
+"""
+FORKS = [sys.executable, "-c", SERVE]
+"""workflow/forks.py, without the seconds of imports that change nothing here."""
 pytestmark = pytest.mark.slow
 COMMAND = str(BIN / "entity-transformers")
 SOURCE = os.environ | {"PYTHONPATH": str(ROOT / "src")}
@@ -71,7 +79,7 @@ def running(package: Path, tmp_path: Path) -> Iterator[Running]:
         number, told = begun.read_text().split(" ", 1)
         assert told == f"{tmp_path} ['a b', '--c'] yes"
         others = psutil.Process(process.pid).children()
-        (client,) = (one for one in others if FORKS[1] not in one.cmdline())
+        (client,) = (one for one in others if SERVE not in one.cmdline())
         yield Running(process, client, psutil.Process(int(number)))
     finally:
         if process.poll() is None:
@@ -100,11 +108,11 @@ def test_a_fork_that_is_killed_is_a_killed_command(running: Running) -> None:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["show-verdicts", "--model", "x"], ["none"]])
-def test_it_prints_and_ends_as_a_process_of_its_own(words, tmp_path, fork_server):
+def test_it_prints_and_ends_as_a_process_of_its_own(words, tmp_path):
     found = set()
-    for server in (ALONE, {"ENTITY_TRANSFORMERS_FORKS": fork_server}):
-        how = {"cwd": tmp_path, "env": SOURCE | server, "capture_output": True, "timeout": LIMIT}
-        done = subprocess.run([COMMAND, *words], check=False, **how)
+    for server in ([], FORKS):
+        how = {"cwd": tmp_path, "env": SOURCE, "capture_output": True, "timeout": LIMIT}
+        done = subprocess.run([*server, COMMAND, *words], check=False, **how)
         found.add((done.returncode, done.stdout, done.stderr))
     assert len(found) == 1
 
@@ -125,7 +133,7 @@ def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
     with subprocess.Popen([*FORKS, *waits], env=SOURCE, **how) as process:
         assert process.stdout.readline() == "begun\n"
         others = psutil.Process(process.pid).children()
-        [server] = (one for one in others if FORKS[1] in one.cmdline())
+        [server] = (one for one in others if SERVE in one.cmdline())
         server.kill()
         said, _ = process.communicate("go\n", timeout=LIMIT)
     assert said.startswith("entity-transformers ")
@@ -145,8 +153,8 @@ def test_a_command_ends_with_what_started_it(package: Path, tmp_path: Path, fork
     """As a Snakemake that is killed, whose shell between them lives on."""
     with subprocess.Popen(["sleep", str(LIMIT)]) as starter:
         more = {"PYTHONPATH": str(package), "ENTITY_TRANSFORMERS_STARTERS": f"1 {starter.pid}"}
-        command = [*FORKS[: 2 * forked], COMMAND]
-        with subprocess.Popen(command, cwd=tmp_path, env=os.environ | ALONE | more) as process:
+        command = [*(FORKS if forked else []), COMMAND]
+        with subprocess.Popen(command, cwd=tmp_path, env=os.environ | more) as process:
             end = time.monotonic() + LIMIT
             while not (begun := tmp_path / "begun").exists() or not begun.read_text():
                 assert time.monotonic() < end

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from checkout import (
     BIN,
     GIT,
     LIMIT,
+    ROOT,
     commit,
     environment,
     make_checkout,
@@ -26,15 +28,26 @@ from checkout import (
     snakemake,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.usefixtures("forked_commands"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = pytest.mark.slow
 NOTHING = "Nothing to be done"
 CURRENT = "Data and pipelines are up to date."
 TAGGER = ("hidden: 8", "hidden: 9")
 WEIGHTS = "data/tiny/models/gpt2e/1/model.safetensors"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked_commands() -> Iterator[None]:
+    """Every `entity-transformers` that is started here, also by Snakemake and DVC, is a fork, as
+    under `make study`.
+    """
+    waits = ["sh", "-c", "echo $ENTITY_TRANSFORMERS_FORKS; cat"]
+    command = [sys.executable, str(ROOT / "workflow/forks.py"), *waits]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ENTITY_TRANSFORMERS_FORKS", server.stdout.readline().strip())
+            yield
+        server.communicate()
 
 
 @pytest.fixture(scope="module")

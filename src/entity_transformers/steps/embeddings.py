@@ -35,7 +35,7 @@ def embeddings(run: Run) -> Rows:
     """Vectors of all words, for the tagger, and of the mentions and entities of some splits, for
     the comparison. The vectors of a static model are the same in every context.
     """
-    from entity_transformers.artifacts import arrays_writer
+    from entity_transformers.artifacts import write_array_parts
     from entity_transformers.encode.mentions import number_on
     from entity_transformers.encode.words import PART, split_documents
 
@@ -45,19 +45,14 @@ def embeddings(run: Run) -> Rows:
     aligned = _find_tokens(run, documents)
     filled = {split: (found, aligned(split)) for split, found in documents.items() if found}
     facts = {"model": run.model, "seed": run.seed}
-    with arrays_writer(run.folder / "words.safetensors") as words:
-        words.metadata = facts
-        for part in embed_words(filled):
-            words.append(part)
+    write_array_parts(run.folder / "words.safetensors", embed_words(filled), facts)
     parts = (
         embed_mentions(texts, some)
         for split in run.section.splits
         for texts, some in split_documents(documents[split], aligned(split), tokens=PART)
     )
-    with arrays_writer(run.folder / "mentions.safetensors") as mentions:
-        mentions.metadata = facts | {"groups": list(groups)}
-        for part in number_on(parts):
-            mentions.append(part)
+    facts |= {"groups": list(groups)}
+    write_array_parts(run.folder / "mentions.safetensors", number_on(parts), facts)
     yield from ()
 
 
