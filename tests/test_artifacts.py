@@ -250,7 +250,7 @@ def test_an_error_of_tokenizers_is_a_line() -> None:
     """It is of class Exception itself."""
     unigram = Tokenizer(models.Unigram([("a", 0.0)]))
     with pytest.raises(ValueError, match=r"text: can't be encoded .*unknown token"):
-        WordEncoder(unigram)._learn(["b"])
+        WordEncoder(unigram).encode(["b"])
 
 
 @pytest.mark.parametrize("read", [read_json, read_tokenizer])

@@ -57,7 +57,9 @@ def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 
 def test_table_1_gives_each_word_the_outermost_entity() -> None:
-    entity, mention = word_labels(make_document(TEXT, CHAINS), "outermost")
+    labels = word_labels(make_document(TEXT, CHAINS), "outermost")
+    assert [int(column[-1]) for column in labels] == [0, -1]  # of tokens outside any word
+    entity, mention = (column[:-1] for column in labels)
     assert entity.tolist() == [0, 1, 1, 0, 2, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 0, 0, 2, 0, 0, 0, 0]
     kept = {-1: [0, 3, *range(5, 9), 16, 17, *range(19, 23)], 0: [1, 2], 1: [4], 2: [*range(9, 16)]}
     places = {number: np.flatnonzero(mention == number).tolist() for number in (-1, 0, 1, 2, 3)}

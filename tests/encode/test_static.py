@@ -11,7 +11,6 @@ from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.encode import mentions, words
-from entity_transformers.encode.static import embed_mentions, embed_splits
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, State
 from entity_transformers.models.static.vectors import WordVectors
@@ -65,7 +64,7 @@ def vectors(bag: Bag) -> WordVectors:
 def test_mentions_have_the_vectors_of_their_head_words(bag: Bag, vectors: WordVectors) -> None:
     assert len(CORPUS.tokens) == CORPUS.highest(CORPUS.words + 1).sum() + 9  # one token per word
     expected = mentions.embed_mentions(bag, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
-    found = embed_mentions(vectors, DOCUMENTS, CORPUS, GROUPS)
+    found = mentions.embed_static_mentions(vectors, DOCUMENTS, CORPUS, GROUPS)
     assert list(found) == list(expected)
     for name, array in expected.items():
         assert found[name].dtype == array.dtype
@@ -78,7 +77,8 @@ def test_words_have_their_vectors_in_every_split(bag: Bag, vectors: WordVectors)
     splits = {"dev": DOCUMENTS[:5], "test": DOCUMENTS[5:]}
     pairs = {split: (part, CORPUS) for split, part in splits.items()}
     expected = join_parts(words.embed_splits(bag, pairs, TOKENIZER, context="word", **HOW))
-    found = join_parts(embed_splits(vectors, splits))
+    parts = words.embed_vocabulary(splits, lambda some: vectors.look_up(some).astype(np.float16))
+    found = join_parts(parts)
     assert found.keys() == expected.keys() == {"vectors", "dev", "test"}
     for name, array in expected.items():
         assert found[name].dtype == array.dtype

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,27 +33,24 @@ class WordEncoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self._bytes = tokenizer, token_bytes(tokenizer)
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._known: dict[str, list[int]] = {}
 
     def encode(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ``<|endoftext|>`` and the words' tokens, the index of each token's word (-1 for
         ``<|endoftext|>``), and each token's bytes.
         """
-        self._learn(sorted(set(words).difference(self._known)))
+        new = [word for word in dict.fromkeys(words) if word not in self._known]
+        with spelled_out(self._tokenizer):
+            encoding = self._tokenizer.encode(new, is_pretokenized=True, add_special_tokens=False)
+        self._known |= {word: [] for word in new}
+        for token, place in zip(encoding.ids, cast(list[int], encoding.word_ids), strict=True):
+            self._known[new[place]].append(token)
         found = [self._known[word] for word in words]
         lengths = np.fromiter(map(len, found), np.int64, len(found))
         end = find_end(self._tokenizer)
         tokens = np.fromiter(chain([end], *found), np.int32, 1 + int(lengths.sum()))
         places = np.repeat(np.arange(-1, len(words), dtype=np.int32), [1, *lengths])
         return tokens, places, self._bytes[tokens]
-
-    def _learn(self, words: list[str]) -> None:
-        with spelled_out(self._tokenizer):
-            encoding = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
-        ids: list[list[int]] = [[] for _ in words]
-        for token, word in zip(encoding.ids, cast(list[int], encoding.word_ids), strict=True):
-            ids[word].append(token)
-        self._known.update(zip(words, map(tuple, ids), strict=True))
 
 
 def encode_text(
@@ -175,16 +172,9 @@ def spaced_words(document: Document, spacing: str) -> list[str]:
         return [word if i == 0 else " " + word for i, word in enumerate(document.words)]
     if document.space_after is not None:
         spaces = (False, *document.space_after[:-1])
-        return [
-            " " + word if space else word
-            for word, space in zip(document.words, spaces, strict=True)
-        ]
-    return _spaced_by_convention(document.words)
-
-
-def _spaced_by_convention(words: Sequence[str]) -> list[str]:
+        return [" " * space + word for word, space in zip(document.words, spaces, strict=True)]
     result, glue, open_quote = [], True, False
-    for word in words:
+    for word in document.words:
         closing = word in NO_SPACE_BEFORE or (word == '"' and open_quote)
         result.append(("" if glue or closing else " ") + QUOTES.get(word, word))
         opening = word == '"' and not open_quote
@@ -227,14 +217,14 @@ class AlignedCorpus:
     def __len__(self) -> int:
         return len(self.names)
 
-    def document(self, index: int) -> slice:
-        """Return where document ``index`` lies in the arrays."""
-        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
-
     @property
     def slices(self) -> list[slice]:
         """Where each document lies in the arrays."""
-        return [self.document(index) for index in range(len(self))]
+        return [slice(start, end) for start, end in pairwise(self.offsets.tolist())]
+
+    def document(self, index: int) -> slice:
+        """Return where document ``index`` lies in the arrays."""
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
     def highest(self, values: np.ndarray) -> np.ndarray:
         """Return the highest of ``values`` [N] in each document, at least 0: int64 [D]. For labels
@@ -257,7 +247,7 @@ class AlignedCorpus:
 
     def pick(self, documents: Sequence[int], tokens: int | None = None) -> AlignedCorpus:
         """Copy these documents, or the first ``tokens`` tokens of each."""
-        spans = [np.arange(*self.document(d).indices(len(self.tokens)))[:tokens] for d in documents]
+        spans = [np.arange(*self.offsets[d : d + 2])[:tokens] for d in documents]
         kept = np.concatenate([np.zeros(0, np.int64), *spans])
         names = tuple(self.names[d] for d in documents)
         return self.take(names, np.cumsum([0, *map(len, spans)]), kept)
@@ -297,17 +287,11 @@ class AlignedCorpus:
         """Memory-map a file of `arrays`; another kind of file raises ValueError."""
         arrays, metadata = read_arrays(path)
         try:
+            about = metadata["split"], tuple(metadata["names"]), tuple(metadata["tags"])
             offsets = arrays.pop("documents")
             layers = {name: arrays.pop(name) for name in list(arrays) if ":" in name}
             tokens: dict[str, Any] = arrays
-            return cls(
-                metadata["split"],
-                tuple(metadata["names"]),
-                tuple(metadata["tags"]),
-                offsets=offsets,
-                layers=layers,
-                **tokens,
-            )
+            return cls(*about, offsets=offsets, layers=layers, **tokens)
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"{path}: not an aligned corpus of this version ({error}): run step corpus again"
@@ -330,43 +314,35 @@ def align_split(
     ``running_text`` a document is encoded as a whole (`encode_text`), else word by word.
     """
     encode = partial(encode_text, tokenizer) if running_text else WordEncoder(tokenizer).encode
-    names, numbers = list[str](), dict[str, int]()
+    names, lengths, numbers = list[str](), [0], dict[str, int]()
     columns: dict[str, list[np.ndarray]] = {name: [] for name in TOKEN_ARRAYS}
     for document in documents:
-        names.append(document.id)
         tokens, words, sizes = encode(spaced_words(document, spacing))
         entity, mention = word_labels(document, policy)
         tags = document.tags or ("",) * len(document.words)
         tag = np.array([numbers.setdefault(name, len(numbers)) for name in tags], np.uint16)
-        for name, values, none in (
-            ("gold", entity, 0),
-            ("mentions", mention, -1),
-            ("tags", tag, 0),
-        ):
-            columns[name].append(np.where(words < 0, none, values[words]).astype(values.dtype))
-        columns["tokens"].append(tokens)
-        columns["words"].append(words)
-        columns["bytes"].append(sizes)
-    lengths = [len(tokens) for tokens in columns["tokens"]]
+        found = tokens, entity[words], mention[words], words, tag[words], sizes
+        for name, values in zip(TOKEN_ARRAYS, found, strict=True):
+            columns[name].append(values)
+        names.append(document.id)
+        lengths.append(len(tokens))
     joined: dict[str, Any] = {
-        name: np.concatenate(parts) if parts else np.zeros(0, np.int32)
-        for name, parts in columns.items()
+        name: np.concatenate(parts or [np.zeros(0, np.int32)]) for name, parts in columns.items()
     }
     if names:  # tags are numbered in alphabetical order
         order = np.argsort(np.argsort(list(numbers))).astype(np.uint16)
         joined["tags"] = np.where(joined["words"] < 0, 0, order[joined["tags"]]).astype(np.uint16)
     joined["bytes"] = joined["bytes"].astype(np.uint16)
-    offsets = np.cumsum([0, *lengths], dtype=np.int64)
-    tag_names = tuple(sorted(numbers))
+    offsets, tag_names = np.cumsum(lengths, dtype=np.int64), tuple(sorted(numbers))
     return AlignedCorpus(split, tuple(names), tag_names, offsets=offsets, **joined)
 
 
 def word_labels(document: Document, policy: Nesting) -> tuple[np.ndarray, np.ndarray]:
     """Return the entity (numbered from 1 by first appearance; 0: none) and the kept mention (-1:
-    none) of each word, both int32 [words].
+    none) of each word, both int32 [words + 1]; the last value is that of tokens outside any word.
     """
     size, numbers = len(document.words), dict[int, int]()
-    entity, mention = np.zeros(size, np.int32), np.full(size, -1, np.int32)
+    entity, mention = np.zeros(size + 1, np.int32), np.full(size + 1, -1, np.int32)
     for i, kept in enumerate(flatten(document.mentions, size, policy)[0]):
         entity[kept.start : kept.end] = numbers.setdefault(kept.chain, len(numbers) + 1)
         mention[kept.start : kept.end] = i

@@ -41,8 +41,9 @@ class Source:
 
 
 def join_sources(documents: Sequence[tuple[Any, Any]]) -> AlignedCorpus:
-    """Make one split of documents given as (tokens, entity ids), with these ids as the labels
-    given. ValueError unless a document has tokens and an id of 0 or more for each of them.
+    """Make one split of documents given as (tokens, entity ids), with these ids as the labels given
+    and unbroken runs of an id as mentions. ValueError unless a document has tokens and an id of 0
+    or more for each of them.
     """
     for index, (tokens, ids) in enumerate(documents):
         if not len(tokens) or len(ids) != len(tokens) or min(ids) < 0:
@@ -50,28 +51,25 @@ def join_sources(documents: Sequence[tuple[Any, Any]]) -> AlignedCorpus:
                 f"document {index}: {len(tokens)} tokens and {len(ids)} entity ids: expected at"
                 " least one token, and an id of 0 or more for each"
             )
-    lengths = [len(tokens) for tokens, _ in documents]
-    tokens = np.concatenate([np.asarray(one, np.int32) for one, _ in documents])
-    ids = np.concatenate([np.asarray(one, np.int32) for _, one in documents])
+    labels = [np.asarray(ids, np.int32) for _, ids in documents]
+    begins = [(ids > 0) & (np.diff(ids, prepend=0) != 0) for ids in labels]  # of a run of one id
+    runs = [
+        np.where(ids > 0, begin.cumsum() - 1, -1) for ids, begin in zip(labels, begins, strict=True)
+    ]
+    lengths = list(map(len, labels))
     corpus = AlignedCorpus(
         "text",
         tuple(f"document {index}" for index in range(len(documents))),
         ("",),
-        tokens=tokens,
-        gold=ids,
-        mentions=np.concatenate([_number_runs(np.asarray(one, np.int32)) for _, one in documents]),
+        tokens=np.concatenate([np.asarray(tokens, np.int32) for tokens, _ in documents]),
+        gold=np.concatenate(labels),
+        mentions=np.concatenate(runs).astype(np.int32),
         words=np.concatenate([np.arange(-1, n - 1, dtype=np.int32) for n in lengths]),
-        tags=np.zeros(len(tokens), np.uint16),
-        bytes=np.zeros(len(tokens), np.uint16),
+        tags=np.zeros(sum(lengths), np.uint16),
+        bytes=np.zeros(sum(lengths), np.uint16),
         offsets=np.cumsum([0, *lengths], dtype=np.int64),
     )
     return give(corpus, "gold")
-
-
-def _number_runs(ids: np.ndarray) -> np.ndarray:
-    """Number the unbroken runs of one entity as mentions, int32 [N]; -1 outside."""
-    begins = (ids > 0) & (ids != np.concatenate([[0], ids[:-1]]))
-    return np.where(ids > 0, np.cumsum(begins) - 1, -1).astype(np.int32)
 
 
 def cut(corpus: AlignedCorpus, documents: int = DOCUMENTS, tokens: int = TOKENS) -> AlignedCorpus:

@@ -83,14 +83,8 @@ class WindowPlan:
         self.given = np.zeros_like(corpus.gold) if corpus.given is None else corpus.given
         self.entities = corpus.highest(self.given)
         self.first_chains = np.cumsum(self.entities) - self.entities  # each first chain, minus 1
-        self.streams = plan_streams(
-            self.lengths,
-            self.entities,
-            streams=streams,
-            window=window,
-            tokens=windows * window,
-            seed=seed,
-        )
+        how = {"streams": streams, "window": window, "tokens": windows * window, "seed": seed}
+        self.streams = plan_streams(self.lengths, self.entities, **how)
         self.rows = max(
             int((stream.rows + self.entities[stream.documents]).max()) for stream in self.streams
         )
@@ -106,39 +100,34 @@ class WindowPlan:
         self, stream: Stream, start: int
     ) -> tuple[dict[str, np.ndarray], Sequence[str]]:
         end, corpus = start + self.window, self.corpus
-        first, last = np.searchsorted(stream.starts, [start, end - 1], side="right") - 1
-        spans, entity_ids, positions = [], [], []
-        begins = np.zeros(self.window, bool)
+        places = np.arange(start, end)
+        order = np.searchsorted(stream.starts, places, side="right") - 1  # of each token's document
+        begin = stream.starts[order]
+        where = corpus.offsets[stream.documents[order]] + places - begin
+        entity = self.given[where].astype(np.int64)
         starting, ending = np.zeros((2, self.rows + 1), np.int64)
-        for k in range(first, last + 1):
-            document, row = int(stream.documents[k]), int(stream.rows[k])
-            begin = int(stream.starts[k])
-            low, high = max(start, begin), min(end, begin + int(self.lengths[document]))
-            source = int(corpus.offsets[document]) + low - begin
-            spans.append(np.arange(source, source + high - low))
-            entity = self.given[source : source + high - low].astype(np.int64)
-            entity_ids.append(np.where(entity > 0, entity + row, 0))
-            positions.append(np.arange(high - low))
+        read = np.unique(order)
+        for document, first, row in zip(
+            stream.documents[read], stream.starts[read], stream.rows[read], strict=True
+        ):
             chains = self.first_chains[document] + 1 + np.arange(self.entities[document])
             rows = slice(row + 1, row + 1 + len(chains))
-            if begin >= start:
+            if first >= start:
                 starting[rows] = chains
-                begins[begin - start] = True
-            if high == begin + self.lengths[document]:
+            if first + self.lengths[document] <= end:
                 ending[np.isin(ending, chains)] = 0
                 ending[rows] = chains
-        where = np.concatenate(spans)
         arrays = {
             "tokens": corpus.tokens[where].astype(np.int64),
             "targets": corpus.tokens[where + 1].astype(np.int64),
-            "entity_ids": np.concatenate(entity_ids),
-            "positions": np.concatenate(positions),
-            "begins": begins,
+            "entity_ids": np.where(entity > 0, entity + stream.rows[order], 0),
+            "positions": places - np.maximum(begin, start),
+            "begins": places == begin,
             "words": corpus.words[where].astype(np.int64),
             "starting": starting,
             "ending": ending,
         }
-        return arrays, [corpus.names[d] for d in stream.documents[first : last + 1]]
+        return arrays, [corpus.names[document] for document in stream.documents[read]]
 
 
 def plan_streams(
@@ -169,7 +158,5 @@ def _place(documents: np.ndarray, lengths: np.ndarray, entities: np.ndarray, win
         for low, high, _ in taken:
             if rows[k] + entities[document] > low and rows[k] < high:
                 rows[k] = high
-        taken.append(
-            (int(rows[k]), int(rows[k] + entities[document]), int(start + lengths[document]))
-        )
+        taken.append((rows[k], rows[k] + entities[document], start + lengths[document]))
     return Stream(documents, starts, rows)

@@ -29,7 +29,7 @@ from entity_transformers.corpus.marked import has_marks, read_marked
 from entity_transformers.corpus.mentions import Nesting, flatten
 from entity_transformers.corpus.splitting import split_text
 from entity_transformers.corpus.tokens import Source, join_sources
-from entity_transformers.encode.reader import plan_windows, read_document
+from entity_transformers.encode.reader import read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, load_model
 from entity_transformers.models.folders import load_whole, opened
@@ -167,14 +167,15 @@ class DocumentReader:
         or from a ``resolver`` (an object or its name); the last two are numbered in order of
         first appearance. Raises ValueError if the text cannot be read.
         """
-        if not isinstance(text, str | Document):
-            raise ValueError(f"{type(text).__name__}: expected a text, or a Document")
-        for number, piece in enumerate([text] if isinstance(text, str) else text.words, 1):
-            where = "text" if isinstance(text, str) else f"{text.id}, word {number}"
-            check_text(piece, where, math.inf, HALVES)
         if isinstance(text, str):
-            check_words(text.split(), "text")
-        document = text if isinstance(text, Document) else _read_text(text, resolver)
+            check_readable(text)
+            document = _read_text(text, resolver)
+        elif isinstance(text, Document):
+            document = text
+            for number, word in enumerate(document.words, 1):
+                check_text(word, f"{document.id}, word {number}", math.inf, HALVES)
+        else:
+            raise ValueError(f"{type(text).__name__}: expected a text, or a Document")
         if not document.words:
             raise ValueError(f"{document.id}: it has no words")
         if resolver is not None and not document.mentions:
@@ -184,14 +185,8 @@ class DocumentReader:
             raise ValueError(
                 "no tokenizer: give one, or give tokens and their entities with encode_tokens"
             )
-        corpus = align_split(
-            [document],
-            self.tokenizer,
-            split="text",
-            policy=POLICY,
-            spacing="natural",
-            running_text=self.running_text,
-        )
+        how: Any = {"policy": POLICY, "spacing": "natural", "running_text": self.running_text}
+        corpus = align_split([document], self.tokenizer, split="text", **how)
         entities = corpus.gold.astype(np.int64)
         if isinstance(text, str) and has_marks(text):
             entities = _number_as_marked(document)[entities]
@@ -205,8 +200,7 @@ class DocumentReader:
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
         self._check_tokens(tokens)
         join_sources([(tokens, ids)])  # which checks them
-        words = np.arange(-1, len(tokens) - 1)
-        return Source(np.array(tokens, np.int64), ids, words)
+        return Source(np.array(tokens, np.int64), ids, np.arange(-1, len(tokens) - 1))
 
     def _check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
         """Raise ValueError for a token that the model has no embedding for."""
@@ -266,19 +260,14 @@ class DocumentReader:
             )
         source = text if isinstance(text, Source) else self.encode(text, resolver)
         self._check_tokens(np.unique(source.tokens))
-        *_, (start, new, _) = plan_windows(len(source.tokens), self.window, self.stride)
-        state: Any = self.model.start(1)
-        if new:
-            before = Source(source.tokens[:new], source.entity_ids[:new], source.words[:new])
-            state = self.read(before, entities=entities).memory
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
         end = tokens.shape[1] + max_new_tokens
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
         most = max(most, 0 if callable(new_entities) else new_entities)
+        state, start, new = self.model.start(1, most if reads else 0), 0, 0
         while tokens.shape[1] < end:
-            state = state.grow(most) if reads else state
             if (full := start + self.window) < tokens.shape[1]:
                 labels = ids[:, start:full] if reads else None
                 batch = Batch(tokens[:, start:full], labels, new=new - start)
@@ -299,13 +288,13 @@ class DocumentReader:
                 **{"pad_token_id": model.config.eos_token_id, **how},
             )
             tokens = torch.cat([tokens[:, :start], written], 1)
-            ids = (
-                rule.extend(ids, tokens) if reads else F.pad(ids, (0, len(tokens[0]) - len(ids[0])))
-            )
+            if reads:
+                ids = rule.extend(ids, tokens)
             if tokens.shape[1] < goal:  # generation stopped early, as at an end token
                 break
         found = tokens[0].cpu().numpy()
-        return Source(found, ids[0].cpu().numpy(), np.arange(-1, len(found) - 1))
+        known = F.pad(ids, (0, len(found) - ids.shape[1]))[0].cpu().numpy()
+        return Source(found, known, np.arange(-1, len(found) - 1))
 
     def decode(self, tokens: Sequence[int] | np.ndarray) -> str:
         """Return the text of these tokens, without special tokens."""
@@ -364,6 +353,12 @@ def _load_model(folder: Path, precision: str) -> Any:
     with opened(folder):
         dtype = getattr(torch, precision)
         return load_whole(AutoModelForCausalLM, folder, strict=False, dtype=dtype)
+
+
+def check_readable(text: str) -> None:
+    """Raise CorpusError for half a character or a word too long for tokenizers, with its place."""
+    check_text(text, "text", math.inf, HALVES)
+    check_words(text.split(), "text")
 
 
 def _read_text(text: str, resolver: str | Resolver | None) -> Document:

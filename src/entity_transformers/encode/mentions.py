@@ -12,21 +12,15 @@ from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import gather, read_windows
-from entity_transformers.encode.words import LastTokens, check_same, embed_words
+from entity_transformers.encode.words import LastTokens, embed_words
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.static.vectors import WordVectors
 
 HEAD_ENDS = frozenset({"IN", "TO", "WDT", "WP", "WP$", "WRB", ",", "-LRB-", "("})
 MENTION_ARRAYS = (
-    "word_on",
-    "word_off",
-    "context_on",
-    "context_off",
-    "memory_on",
-    "memory_off",
-    "entity",
-    "group",
-)
+    "word_on", "word_off", "context_on", "context_off", "memory_on", "memory_off", "entity", "group"
+)  # fmt: skip
 
 
 def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
@@ -116,7 +110,6 @@ def embed_mentions(
     entity int32 [M]         row of memory_*
     group uint8 [M]          index in ``groups``
     """
-    check_same(documents, corpus)
     how: dict[str, Any] = {"window": window, "batch": batch}
     places, entity = find_heads(corpus, groups)
     words = [documents[place.document].words[place.word] for place in places]
@@ -127,8 +120,31 @@ def embed_mentions(
     if model.can("entities"):
         context_on, memory_on = _read_mentions(model, give(corpus, "gold"), places, **how)
         word_on = _embed_distinct(model, words, entity, tokenizer, **how, vectors=memory_on)
-    vectors = (word_on, word_off, context_on, context_off, memory_on, memory_off)
-    arrays = (*vectors, entity, np.array([place.group for place in places], np.uint8))
+    group = np.array([place.group for place in places], np.uint8)
+    arrays = (word_on, word_off, context_on, context_off, memory_on, memory_off, entity, group)
+    return dict(zip(MENTION_ARRAYS, arrays, strict=True))
+
+
+def embed_static_mentions(
+    vectors: WordVectors,
+    documents: Sequence[Document],
+    corpus: AlignedCorpus,
+    groups: Mapping[str, Sequence[str]],
+) -> dict[str, np.ndarray]:
+    """Compute the arrays of `embed_mentions` from static word vectors. A head word is the same in
+    and out of context; an entity's vector is that of its latest mention's last word.
+    """
+    places, entity = find_heads(corpus, groups)
+    heads = [documents[place.document].words[place.word] for place in places]
+    ends = []
+    for document, part in zip(documents, corpus.slices, strict=True):
+        gold = corpus.gold[part]
+        last = np.full(gold.max(initial=0) + 1, -1)
+        np.maximum.at(last, gold, np.arange(len(gold)))
+        ends += [document.words[word] for word in corpus.words[part][last[1:]]]
+    word, memory = (vectors.look_up(words).astype(np.float16) for words in (heads, ends))
+    group = np.array([place.group for place in places], np.uint8)
+    arrays = (word, word, word, word, memory, memory, entity, group)
     return dict(zip(MENTION_ARRAYS, arrays, strict=True))
 
 

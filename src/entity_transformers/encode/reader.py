@@ -56,10 +56,8 @@ def batch_by_length(lengths: np.ndarray, batch: int) -> list[np.ndarray]:
 
 
 def lay_out(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lay sequences ``[start, start + length)`` side by side, padded on the right: return positions
-    int64 [B, T], and bool [B, T], which of them are real.
-
-    Padding repeats position ``start``, so that indexing with it is safe.
+    """Lay sequences ``[start, start + length)`` side by side: return positions int64 [B, T], padded
+    on the right with ``start``, and bool [B, T], which of them are real.
     """
     steps = np.arange(lengths.max(initial=0))
     valid = steps < lengths[:, None]
@@ -97,11 +95,11 @@ def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, i
     Every input is new in exactly one window; with ``stride == window`` windows follow one another
     as in training.
     """
-    new = 0
+    new, size = 0, window
     while new < length:
-        end = min(length, window if new == 0 else new + stride)
-        yield max(0, new + (window if new == 0 else stride) - window), new, end
-        new = end
+        end = min(length, new + size)
+        yield max(0, new + size - window), new, end
+        new, size = end, stride
 
 
 def read_windows(
@@ -130,41 +128,29 @@ def read_windows(
         raise ValueError(f"stride {stride} must lie between 1 and the window of {window} tokens")
     stride = window if model.context is None else stride
     batches = batch_by_length(np.diff(corpus.offsets), batch)
-    for documents in log_progress(batches, f"{corpus.split}: batches of documents"):
-        yield from _read_batch(model, corpus, documents, window, stride, memory)
-
-
-def _read_batch(
-    model: LanguageModel,
-    corpus: AlignedCorpus,
-    documents: np.ndarray,
-    window: int,
-    stride: int,
-    memory: Any,
-) -> Iterator[Reading]:
-    starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
     given = corpus.given if model.can("entities") else None
-    most = 0  # the most entities of a document
-    if given is not None:
-        most = max(int(given[corpus.document(int(d))].max(initial=0)) for d in documents)
-    state = model.start(len(documents), most) if memory is None else memory
-    if memory is not None and model.can("entities"):
-        state = memory.grow(most)
-    for start, new, end in plan_windows(int(lengths[0]), window, stride):
-        # longest first, so the documents that go on are the first ones
-        active = int((lengths > new).sum())
-        where, valid = lay_out(starts[:active] + start, np.minimum(lengths[:active], end) - start)
-        batch = Batch(
-            gather(corpus.tokens, where, valid, model.device),
-            None if given is None else gather(given, where, valid, model.device),
-            new=new - start,
-            lengths=torch.from_numpy(valid.sum(1)).to(model.device),
-        )
-        hidden, state = model.encode(batch, state.select(slice(active)))
-        fresh = slice(new - start, None)
-        ended = lengths[:active] <= end
-        new_tokens = where[:, fresh], valid[:, fresh], hidden[:, fresh]
-        yield Reading(documents[:active], *new_tokens, ended, state)
+    entities = np.zeros(len(corpus), int) if given is None else corpus.highest(given)
+    for documents in log_progress(batches, f"{corpus.split}: batches of documents"):
+        starts, lengths = corpus.offsets[documents], np.diff(corpus.offsets)[documents]
+        most = int(entities[documents].max())
+        state = model.start(len(documents), most) if memory is None else memory
+        if memory is not None and model.can("entities"):
+            state = memory.grow(most)
+        for start, new, end in plan_windows(int(lengths[0]), window, stride):
+            # longest first, so the documents that go on are the first ones
+            active = int((lengths > new).sum())
+            ends = np.minimum(lengths[:active], end)
+            where, valid = lay_out(starts[:active] + start, ends - start)
+            inputs = Batch(
+                gather(corpus.tokens, where, valid, model.device),
+                None if given is None else gather(given, where, valid, model.device),
+                new=new - start,
+                lengths=torch.from_numpy(valid.sum(1)).to(model.device),
+            )
+            hidden, state = model.encode(inputs, state.select(slice(active)))
+            fresh = slice(new - start, None)
+            new_tokens = where[:, fresh], valid[:, fresh], hidden[:, fresh]
+            yield Reading(documents[:active], *new_tokens, lengths[:active] <= end, state)
 
 
 def read_document(

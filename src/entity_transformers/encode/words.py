@@ -107,11 +107,14 @@ def begin_sequences(
 
 
 def embed_vocabulary(
-    splits: Mapping[str, Iterable[Document]], embed: Callable[[list[str]], np.ndarray], most: int
+    splits: Mapping[str, Iterable[Document]],
+    embed: Callable[[list[str]], np.ndarray],
+    most: int = PART,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield an empty array for each split, then for each of its documents the rows of its words,
-    int32 [words]; at last ``vectors`` [V, width], a row per distinct word of all splits in order of
-    appearance. ``embed`` computes them for at most ``most`` words at a time, also for none.
+    """Yield words.safetensors part by part for vectors that a word has wherever it occurs: an empty
+    array for each split, then for each of its documents the rows of its words, int32 [words]; at
+    last ``vectors`` [V, width], a row per distinct word of all splits in order of appearance.
+    ``embed`` computes them for at most ``most`` words at a time, also for none.
     """
     vocabulary: dict[str, int] = {}
     for split, documents in splits.items():
@@ -179,28 +182,22 @@ def embed_words_in_context(
     either. A word without a token of its own has the vector of the word before it, whose token it
     shares.
     """
-    check_same(documents, corpus)
     sizes = np.array([len(document.words) for document in documents], np.int64)
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
     slots = np.where(corpus.words >= 0, corpus.words + base, -1)
-    bounds = corpus.offsets if context == "document" else _sentence_bounds(documents, corpus)
+    bounds = corpus.offsets
+    if context == "sentence":  # each <|endoftext|> is a sequence of its own that no slot reads
+        starts = [
+            np.searchsorted(corpus.words[part], [-1, *document.sentence_starts]) + part.start
+            for document, part in zip(documents, corpus.slices, strict=True)
+        ]
+        bounds = np.concatenate([*starts, corpus.offsets[-1:]])
     end, count = int(corpus.tokens[0]) if model.can("pretrained") else None, int(sizes.sum())
     tokens, slots, parts = begin_sequences(corpus.tokens, slots, bounds, end, window)
     vectors = embed_sequences(model, tokens, parts, slots, count, batch=batch)
     for word in np.setdiff1d(np.arange(count), slots):
         vectors[word] = vectors[word - 1]
     return vectors
-
-
-def _sentence_bounds(documents: Sequence[Document], corpus: AlignedCorpus) -> np.ndarray:
-    """Return the bounds of all sentences, int64 [S + 1]; each ``<|endoftext|>`` is a sequence of
-    its own that no slot reads.
-    """
-    bounds = []
-    for document, part in zip(documents, corpus.slices, strict=True):
-        starts = np.searchsorted(corpus.words[part], document.sentence_starts)
-        bounds += [[part.start], part.start + starts]
-    return np.concatenate([*bounds, corpus.offsets[-1:]]).astype(np.int64)
 
 
 def embed_splits(

@@ -2,7 +2,6 @@
 with the entities that a resolver finds in a task's texts, or without.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,10 @@ from lm_eval.models.utils import (
     normalize_gen_kwargs,
     postprocess_generated_text,
 )
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import spelled_out
-from entity_transformers.corpus.document import check_words
-from entity_transformers.corpus.files import HALVES, check_text
-from entity_transformers.encode.document import DocumentReader
+from entity_transformers.encode.document import DocumentReader, check_readable
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.resolve.registry import check_causal, make_resolver
 from entity_transformers.tasks.transfer.inputs import find_entities
@@ -69,7 +65,9 @@ class EntityTransformer(TemplateLM):
         if not str(batch_size or 1).isdecimal() or int(batch_size or 1) < 1:
             raise ValueError(f"batch_size is {batch_size!r}, expected a number above 0")
         self.reader = DocumentReader.from_pretrained(pretrained, window=max_length)
+        self._encoder: Any = self.reader.tokenizer
         model = self.reader.model
+        self._config = model.module.config
         if mode != "off" and not model.can("entities"):
             raise ValueError(
                 f"{pretrained}: a {type(model.module).__name__} reads no entities: give"
@@ -78,8 +76,7 @@ class EntityTransformer(TemplateLM):
         check_causal(resolver, resolver)
         self.resolver = make_resolver(resolver)
         self.entities, self.batch = mode, int(batch_size or 1)
-        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self._device = torch.device(where)
+        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model.to(self._device)
 
     @property
@@ -103,22 +100,11 @@ class EntityTransformer(TemplateLM):
         """Part of the names of the harness' caches of requests."""
         return NAME
 
-    @property
-    def _config(self) -> Any:
-        module: Any = self.reader.model.module
-        return module.config
-
-    @property
-    def _encoder(self) -> Tokenizer:
-        assert self.reader.tokenizer is not None  # the reader requires one
-        return self.reader.tokenizer
-
     def tok_encode(
         self, string: str, add_special_tokens: bool | None = None, **kwargs: Any
     ) -> list[int]:
         """Return the tokens of a text; special tokens in it are read as plain text."""
-        check_text(string, "text", math.inf, HALVES)
-        check_words(string.split(), "text")
+        check_readable(string)
         with spelled_out(self._encoder):
             return list(self._encoder.encode(string, add_special_tokens=False).ids)
 

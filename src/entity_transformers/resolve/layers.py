@@ -50,10 +50,8 @@ def add_layer(
         )
     annotated = annotate(documents, resolver, policy, counts)
     for part, document in zip(corpus.slices, annotated, strict=True):
-        words = corpus.words[part]
         entity, mention = word_labels(document, policy)
-        labels[part] = np.where(words < 0, 0, entity[words])
-        spans[part] = np.where(words < 0, -1, mention[words])
+        labels[part], spans[part] = entity[corpus.words[part]], mention[corpus.words[part]]
     found = {f"resolver:{resolver.name}": labels, f"mentions:{resolver.name}": spans}
     return replace(corpus, layers={**corpus.layers, **found}), counts
 

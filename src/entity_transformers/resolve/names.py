@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import Document, Mention
@@ -74,45 +75,34 @@ def read_form(word: str) -> Form:
     return Form(key, capital, title, initial, shouted)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Name:
-    """What a name's words tell: ``surface``, all in lower case without the article; ``given`` and
-    ``last``, the first and last word of a full name; ``alone``, a word that may be either.
+    """What a name's words tell: ``given`` and ``last``, the first and last word of a full name, or
+    ``alone``, a word that may be either. A name that is no person's has none of these: then only
+    the same words refer to the same entity.
 
     suffix  what follows the name (II, Jr.)
     gender  m, f or ""; ``wed``: wife, maid, office or ""
-    thing   whether it is no person's name: then only the same words refer to the same entity
     """
 
-    surface: tuple[str, ...]
     given: str = ""
     last: str = ""
     alone: str = ""
     suffix: str = ""
     gender: str = ""
     wed: str = ""
-    thing: bool = False
 
 
 @dataclass
-class Entity:
-    """One entity, with what the names that refer to it tell; the fields are those of `Name`."""
+class Entity(Name):
+    """One entity, with what all the names that refer to it tell."""
 
-    number: int
-    given: str = ""
-    last: str = ""
-    alone: str = ""
-    suffix: str = ""
-    gender: str = ""
-    wed: str = ""
+    number: int = 0
 
     def may_be(self, name: Name) -> bool:
         """Tell whether the entity may have this name, which shares a word with one of its own."""
-        for ours, theirs in (
-            (self.gender, name.gender),
-            (self.wed, name.wed),
-            (self.suffix, name.suffix),
-        ):
+        for key in ("gender", "wed", "suffix"):
+            ours, theirs = getattr(self, key), getattr(name, key)
             if ours and theirs and ours != theirs:
                 return False
         if name.given:
@@ -130,8 +120,8 @@ class Entity:
 
     def learn(self, name: Name) -> None:
         """Fill in what the name tells and earlier names did not."""
-        for key in ("given", "last", "alone", "suffix", "gender", "wed"):
-            setattr(self, key, getattr(self, key) or getattr(name, key))
+        for key, value in vars(name).items():
+            setattr(self, key, getattr(self, key) or value)
 
 
 def _same_given(one: str, other: str) -> bool:
@@ -147,32 +137,32 @@ class Register:
 
     def __init__(self) -> None:
         self.count = 0
-        self.words: set[str] = set()
+        self.words = set[str]()
         self.surfaces: dict[tuple[str, ...], Entity] = {}
         self._bearers: dict[str, OrderedDict[int, Entity]] = {}
         self._latest_person: dict[str, tuple[int, Entity]] = {}
 
-    def find(self, name: Name, at: int) -> int:
+    def find(self, surface: tuple[str, ...], at: int) -> int:
         """Return the number of the entity that the name at word ``at`` refers to: one called
         exactly so, else the latest that may have the name, else a new one.
         """
-        entity = self.surfaces.get(name.surface) or self._latest(name)
+        name = parse_name(surface)
+        entity = self.surfaces.get(surface) or self._latest(name)
         if entity is None:
             self.count += 1
-            entity = Entity(self.count)
-        if not name.thing:
-            entity.learn(name)
-            for word in {name.given, name.last, name.alone} - {""}:
-                bearers = self._bearers.setdefault(word, OrderedDict())
-                bearers[entity.number] = entity
-                bearers.move_to_end(entity.number)
-                if len(bearers) > BEARERS:
-                    bearers.popitem(last=False)
-            # a title, or a given and a last name, shows that this is a person
-            if entity.gender or entity.wed or (entity.given and entity.last):
-                self._latest_person[entity.gender] = (at, entity)
-        self.words.update(set(name.surface) - TITLES.keys() - THINGS - WEAK)
-        self.surfaces[name.surface] = entity
+            entity = Entity(number=self.count)
+        entity.learn(name)
+        for word in {name.given, name.last, name.alone} - {""}:
+            bearers = self._bearers.setdefault(word, OrderedDict())
+            bearers[entity.number] = entity
+            bearers.move_to_end(entity.number)
+            if len(bearers) > BEARERS:
+                bearers.popitem(last=False)
+        # a title, or a given and a last name, shows that this is a person
+        if entity.gender or entity.wed or (entity.given and entity.last):
+            self._latest_person[entity.gender] = (at, entity)
+        self.words.update(set(surface) - TITLES.keys() - THINGS - WEAK)
+        self.surfaces[surface] = entity
         return entity.number
 
     def find_person(self, gender: str, at: int) -> int | None:
@@ -193,9 +183,6 @@ class Register:
         return person.number
 
     def _latest(self, name: Name) -> Entity | None:
-        """Return the latest entity that may have the name, preferring one of the same gender."""
-        if name.thing:
-            return None
         found = [
             entity
             for word in (name.given, name.alone, name.last)
@@ -205,31 +192,33 @@ class Register:
         return max(found, key=lambda entity: entity.gender == name.gender, default=None)
 
 
-def parse_name(forms: Sequence[Form]) -> Name:
-    """Take a name apart into titles, words and suffix; only its surface keeps the particles."""
-    keys = [form.key for form in forms if form.key not in {"the", ""}]
-    first = next((i for i, key in enumerate(keys) if key not in TITLES), len(keys))
-    titles, words = keys[:first], keys[first:]
-    surface = tuple(keys)
+def spell_out(forms: Sequence[Form]) -> tuple[str, ...]:
+    """Return the surface of a name: its words in lower case, without the article."""
+    return tuple(form.key for form in forms if form.key not in {"the", ""})
+
+
+def parse_name(surface: Sequence[str]) -> Name:
+    """Take a name apart into titles, words and suffix; particles are left out."""
+    titles = [*takewhile(TITLES.__contains__, surface)]
+    words = [*surface[len(titles) :]]
     gender = next((TITLES[title][0] for title in titles if TITLES[title][0]), "")
     wed = next((TITLES[title][1] for title in titles if TITLES[title][1]), "")
     suffix = ""
     if len(words) > 1 and words[-1] in SUFFIXES:
         suffix = words.pop().removeprefix("esq")
     if titles and words[:1] == ["of"]:  # Duke of Wellington
-        return Name(surface, last=words[-1], gender=gender, wed=wed)
+        return Name(last=words[-1], gender=gender, wed=wed)
     words = [word for word in words if word not in PARTICLES] or words
     if not words or "of" in words:
-        return Name(surface, thing=True)
-    if len(words) > 1:
-        if not titles and (words[-1] in THINGS or words[0] in FIRST_OF_THINGS):
-            return Name(surface, thing=True)
-        gender = gender or GIVEN.get(words[0], "")
-        return Name(surface, words[0], words[-1], "", suffix, gender, wed)
-    if titles and titles[-1] in LAST_ONLY:
-        return Name(surface, last=words[0], suffix=suffix, gender=gender, wed=wed)
+        return Name()
+    if len(words) > 1 and not titles and (words[-1] in THINGS or words[0] in FIRST_OF_THINGS):
+        return Name()
+    if len(words) == 1 and titles and titles[-1] in LAST_ONLY:
+        return Name(last=words[0], suffix=suffix, gender=gender, wed=wed)
     gender = gender or GIVEN.get(words[0], "")
-    return Name(surface, alone=words[0], suffix=suffix, gender=gender, wed=wed)
+    if len(words) == 1:
+        return Name(alone=words[0], suffix=suffix, gender=gender, wed=wed)
+    return Name(given=words[0], last=words[-1], suffix=suffix, gender=gender, wed=wed)
 
 
 @dataclass(frozen=True)
@@ -282,7 +271,7 @@ class _Reading:
                 self._read(at, end)
             if found:
                 article = at > done and self._goes_on(at) and self.words[at - 1].lower() == "the"
-                number = self.register.find(parse_name(self.forms[at:end]), at)
+                number = self.register.find(spell_out(self.forms[at:end]), at)
                 yield Mention(at - article, end, number)
                 done = end
             elif gender := self.pronouns.get(self.forms[at].key):
@@ -372,7 +361,7 @@ class _Reading:
             return len(forms) > 1 and forms[-1].key in THINGS  # British Museum
         if not all(form.shouted or form.initial for form in forms):
             return True
-        if parse_name(forms).surface in self.register.surfaces:
+        if spell_out(forms) in self.register.surfaces:
             return True
         # all in capitals: a heading or shouting, unless it is a single short word on its own
         beside = [i for i in (start - 1, end) if 0 <= i < len(self.words)]

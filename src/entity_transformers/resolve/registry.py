@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.files import shown
@@ -43,24 +44,24 @@ class Answers:
         """Return the mentions of the file's document of the same name, or of its only document;
         ResolverError if there is neither, or if its words differ.
         """
-        [*found] = self._documents.values()
-        if document.id in self._documents:
-            found = [self._documents[document.id]]
-        if len(found) != 1:
+        own = self._documents.get(document.id)
+        if own is None and len(self._documents) == 1:
+            [own] = self._documents.values()
+        if own is None:
             raise ResolverError(
                 f"{self._path}: no document {document.id}, expected the names of the annotated"
                 " corpus"
             )
-        ours, theirs = found[0].words, document.words
+        ours, theirs = own.words, document.words
         if ours != theirs:
             common = min(len(ours), len(theirs))
             at = next((i for i in range(common) if ours[i] != theirs[i]), common)
             here, there = (shown(" ".join(words[at : at + 3])) for words in (ours, theirs))
             raise ResolverError(
-                f"{self._path}, document {found[0].id}, word {at + 1}: {here}, but {there} in the"
+                f"{self._path}, document {own.id}, word {at + 1}: {here}, but {there} in the"
                 " annotated text: split both into the same words"
             )
-        return found[0].mentions
+        return own.mentions
 
 
 def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
@@ -70,11 +71,10 @@ def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
     return Names(causal, pronouns)
 
 
-def _library(name: str) -> Resolver:
+def _library(name: str) -> Any:
     from entity_transformers.resolve import libraries
 
-    made: Resolver = getattr(libraries, name)()
-    return made
+    return getattr(libraries, name)()
 
 
 REGISTRY: dict[str, Callable[[], Resolver]] = {

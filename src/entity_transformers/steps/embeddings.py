@@ -69,19 +69,18 @@ def _find_tokens(run: Run, documents: Mapping[Any, Any]) -> Callable[[str], Any]
 
 def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
     """Return functions that make the vectors of splits' words, and of documents' mentions."""
-    if run.entry.can({"static"}):
-        from entity_transformers.encode import static
+    from entity_transformers.encode.layers import LayerEncoder
+    from entity_transformers.encode.mentions import embed_mentions, embed_static_mentions
+    from entity_transformers.encode.words import embed_splits, embed_vocabulary
 
+    if run.entry.can({"static"}):
         vectors = run.entry.kind.module().load(run.home("lm"))
 
         def words_of(filled: Any) -> Any:
-            return static.embed_splits(vectors, {split: one for split, (one, _) in filled.items()})
+            texts = {split: found for split, (found, _) in filled.items()}
+            return embed_vocabulary(texts, lambda words: vectors.look_up(words).astype("float16"))
 
-        return words_of, partial(static.embed_mentions, vectors, groups=groups)
-    from entity_transformers.encode.layers import LayerEncoder
-    from entity_transformers.encode.mentions import embed_mentions
-    from entity_transformers.encode.words import embed_splits
-
+        return words_of, partial(embed_static_mentions, vectors, groups=groups)
     how = {"window": run.entry.lm.window, "batch": run.section.batch}
     encoder, reader = run.trained.encoder(layers=True), run.trained.encoder()
     context = run.section.ner_context

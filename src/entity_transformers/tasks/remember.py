@@ -101,8 +101,7 @@ class TextMemory:
         self.document = document = cast(Document, self.source.document)
         words = self.source.words
         _, spans = word_labels(document, POLICY)
-        spans = np.where(words < 0, -1, spans[words])
-        text_of = self.source.tokens, words, spans, self.source.entity_ids
+        text_of = self.source.tokens, words, spans[words], self.source.entity_ids
         self.past = Past(*text_of, np.zeros(len(words)))
         self._paid = self.past.tokens[:0], np.zeros(0, np.float32)
 

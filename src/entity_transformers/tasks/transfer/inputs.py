@@ -156,8 +156,8 @@ def find_entities(
         entity, mention = word_labels(resolve(resolver, document), "outermost")
         # a space before a word belongs to it; one after the last word to none
         word = np.searchsorted([end for _, end in places], last)
-        entities.append(np.append(entity, 0)[word])
-        mentions.append(np.append(mention, -1)[word])
+        entities.append(entity[word])
+        mentions.append(mention[word])
     offsets = np.cumsum([0, *map(len, ends)], dtype=np.int64)
     labels = np.concatenate(entities).astype(np.int32)
     if shuffled:
