@@ -34,16 +34,17 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Yield the book of either of its two files, or the books of a folder, sorted by path."""
     if path.suffix == ".entities":
         path = path.with_suffix(".tokens")
-    return read_files(path, _PATTERNS, ledger, lambda file: _read_book(*file, ledger))
+    return read_files(path, _PATTERNS, ledger, _read_files)
 
 
-def _read_book(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
+def _read_files(
+    tokens: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
+) -> Iterator[Document]:
     if ledger.admits(name):
-        entities = path.with_suffix(".entities")
-        for file in (path, entities):
-            if not file.is_file():
-                raise CorpusError(f"{file}: no such file, but BookNLP writes one per book: add it")
-        yield read_book(open_lines(path), open_lines(entities), str(path), name, split, ledger)
+        file = Path(source).with_suffix(".entities")
+        if not file.is_file():
+            raise CorpusError(f"{file}: no such file, but BookNLP writes one per book: add it")
+        yield read_book(tokens, open_lines(file), source, name, split, ledger)
 
 
 def read_book(

@@ -23,10 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import (
     HALVES,
-    SplitFile,
     check_text,
     number_names,
-    open_lines,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
@@ -75,11 +73,7 @@ class Row(BaseModel):
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
-
-    def read_one(file: SplitFile) -> Iterator[Document]:
-        return read_clusters(open_lines(file.path, LONGEST_ROW), str(file.path), *file[1:], ledger)
-
-    return read_files(path, PATTERNS, ledger, read_one)
+    return read_files(path, PATTERNS, ledger, read_clusters, LONGEST_ROW)
 
 
 def read_clusters(

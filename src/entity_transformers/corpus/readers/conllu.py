@@ -19,14 +19,12 @@ from pathlib import Path
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
 from entity_transformers.corpus.files import (
-    SplitFile,
     check_lines,
     check_text,
     find_files,
     first_line,
     is_html,
     number_names,
-    open_lines,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
@@ -110,12 +108,8 @@ class Block:
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
-
-    def read_one(file: SplitFile) -> Iterator[Document]:
-        return read_documents(open_lines(file.path), str(file.path), *file[1:], ledger)
-
-    return read_files(path, _PATTERNS, ledger, read_one)
+    """Yield the documents of a file or of a folder's files."""
+    return read_files(path, _PATTERNS, ledger, read_documents)
 
 
 def read_documents(
