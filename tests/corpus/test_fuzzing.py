@@ -26,7 +26,7 @@ from entity_transformers.corpus.readers import (
     lambada,
     read_corpus,
 )
-from entity_transformers.corpus.readers.ontogum import make_document, read_table
+from entity_transformers.corpus.readers.ontogum import join_layers, read_table
 from entity_transformers.corpus.statistics import describe
 
 NASTY = [
@@ -102,7 +102,7 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
     dep, _, chains = text.partition("#CHAINS\n")
     try:
         tables = [read_table(split_lines(layer), "f") for layer in (dep, chains)]
-        yield make_document("GUM_bio_byron", "train", *tables, ledger)
+        yield join_layers("GUM_bio_byron", "train", *tables, ledger)
     except CorpusError as error:
         ledger.reject("f", error)
 
@@ -115,7 +115,7 @@ def read_book(lines: list[str], *where: Any) -> Iterator[Document]:
 
 def read_brat(lines: list[str], *where: Any) -> Iterator[Document]:
     """Annotations of a text that stays as it is."""
-    yield brat.make_document(BRAT, lines, *where)
+    yield brat.read_annotations(BRAT, lines, *where)
 
 
 def accepted(read: Any) -> Any:

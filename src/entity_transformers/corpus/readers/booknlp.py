@@ -17,7 +17,7 @@ from entity_transformers.corpus.document import (
     Mention,
     NamedEntity,
     Split,
-    reading_order,
+    make_document,
 )
 from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
@@ -78,18 +78,10 @@ def read_book(
     mentions, named = _read_entities(
         entities, source.removesuffix(".tokens") + ".entities", len(words), ledger
     )
-    spaces = [after[0] > before[1] for before, after in pairwise(bounds)]
-    return Document(
-        name=name,
-        part=0,
-        split=split,
-        genre="",
-        words=tuple(words),
-        sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=reading_order)),
-        tags=tuple(tags),
-        space_after=(*spaces, True),
-        named_entities=flatten_entities(named, ledger),
+    spaces = [*(after[0] > before[1] for before, after in pairwise(bounds)), True]
+    kept = flatten_entities(named, ledger)
+    return make_document(
+        name, split, words, starts, mentions, tags=tags, spaces=spaces, named_entities=kept
     )
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, Split, reading_order
+from entity_transformers.corpus.document import CorpusError, Document, Mention, Split, make_document
 from entity_transformers.corpus.files import check_text, find_files, first_line, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import find_chain, join
@@ -44,10 +44,10 @@ def _read_pair(
 ) -> Iterator[Document]:
     if ledger.admits(name):
         text = read_text(Path(source).with_suffix(".txt"))
-        yield make_document(text, lines, source, name, split, ledger)
+        yield read_annotations(text, lines, source, name, split, ledger)
 
 
-def make_document(
+def read_annotations(
     text: str, lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
 ) -> Document:
     """Return the document of a text and the lines of its annotations; CorpusError names file and
@@ -93,16 +93,7 @@ def make_document(
         Mention(*span, find_chain(chains, number))
         for number, span in zip(spans, found.spans, strict=True)
     )
-    return Document(
-        name=name,
-        part=0,
-        split=split,
-        genre="",
-        words=tuple(found.words),
-        sentence_starts=tuple(found.starts),
-        mentions=tuple(sorted(mentions, key=reading_order)),
-        space_after=tuple(found.spaces),
-    )
+    return make_document(name, split, found.words, found.starts, mentions, spaces=found.spaces)
 
 
 def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, int]:

@@ -15,7 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from entity_transformers.corpus.books import count_lost, read_book
-from entity_transformers.corpus.document import CorpusError, Document, Split, check_words
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Split,
+    check_words,
+    make_document,
+)
 from entity_transformers.corpus.files import (
     SPLIT_NAMES,
     check_text,
@@ -131,15 +137,7 @@ def _read_book(file: Path, name: str, split: Split, ledger: Ledger) -> Iterator[
         )  # fmt: skip
     for part, lines in enumerate(chapters):
         found, spaces, starts = split_text(lines)
-        yield Document(
-            name=name,
-            part=part,
-            split=split,
-            genre="",
-            words=tuple(found),
-            sentence_starts=tuple(starts),
-            space_after=tuple(spaces),
-        )
+        yield make_document(name, split, found, starts, part=part, spaces=spaces)
 
 
 def read_text(file: Path) -> str:
