@@ -77,11 +77,9 @@ def locate(
 
 def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
     if not path.exists():
-        others = (
-            "set it to null to download"
-            if dataset.downloads
-            else "put it there (for `dvc exp run --temp`, commit it or name it with --copy-paths)"
-        )
+        others = "put it there (for `dvc exp run --temp`, commit it or name it with --copy-paths)"
+        if dataset.downloads:
+            others = "set it to null to download"
         raise CorpusError(f"{path}: no such file or folder: correct the study's path, or {others}")
     if path.is_file() and not is_archive(path):
         return list_files(path, [path], "local")
@@ -142,9 +140,7 @@ def _verify(dataset: Dataset, folder: Path) -> None:
     for path in dataset.find_files(folder):
         found[path.relative_to(folder).as_posix().removesuffix(".gz")].add(_digest_unpacked(path))
     wanted = [
-        file
-        for file in dataset.files
-        if any(PurePosixPath(file.path).match(pattern) for pattern in dataset.patterns)
+        file for file in dataset.files if any(map(PurePosixPath(file.path).match, dataset.patterns))
     ]
     if wrong := [file.path for file in wanted if found[file.path] != {file.sha256}]:
         raise CorpusError(
@@ -197,14 +193,10 @@ def fetch_files(files: Sequence[RemoteFile], folder: Path, *, offline: bool = Fa
 
 def list_files(root: Path, files: list[Path], origin: str) -> Manifest:
     """Return the manifest of some files at or below a root, sorted by path."""
-    rows = [
-        {
-            "path": file.relative_to(root).as_posix(),
-            "bytes": file.stat().st_size,
-            "sha256": file_digest(file),
-        }
-        for file in sorted(files)
-    ]
+    rows = []
+    for file in sorted(files):
+        path, size = file.relative_to(root).as_posix(), file.stat().st_size
+        rows.append({"path": path, "bytes": size, "sha256": file_digest(file)})
     return {"root": str(root), "origin": origin, "files": rows}
 
 

@@ -35,11 +35,10 @@ def read_marked(text: str) -> Document:
     if not places:
         raise CorpusError("text: it has no words")
     mentions = []
-    for (first, last), (_, _, chain) in zip(inside, spans, strict=True):
+    for (first, last), (*_, chain) in zip(inside, spans, strict=True):
         if first >= last:
-            raise CorpusError(
-                f"text: the mention [{chain} ] has no words: write them after the number"
-            )
+            fault = f"the mention [{chain} ] has no words: write them after the number"
+            raise CorpusError(f"text: {fault}")
         mentions.append(Mention(first, last, chain))
     after = [low > high for (_, high), (low, _) in pairwise(places)]
     words = (plain[low:high] for low, high in places)

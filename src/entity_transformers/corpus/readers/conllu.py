@@ -29,8 +29,8 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.parquet import TAGS
 from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers.ontonotes import TAGS
 
 PENN = frozenset((*TAGS, "#", "GW", "_"))
 FROM_UNIVERSAL = {

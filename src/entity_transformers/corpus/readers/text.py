@@ -111,11 +111,10 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     """Choose each book's split by its folders, if those of any book name one, else by a digest of
     its name. Fewer than three books are all train.
     """
-    named = {
-        name: next((SPLIT_NAMES[part] for part in reversed(folders) if part in SPLIT_NAMES), None)
-        for name, path in books.items()
-        for folders in [[part.lower() for part in path.parts[:-1]]]
-    }
+    named: dict[str, Split | None] = {}
+    for name, path in books.items():
+        folders = reversed(path.parent.as_posix().lower().split("/"))
+        named[name] = next(filter(None, map(SPLIT_NAMES.get, folders)), None)
     if any(named.values()):
         return {name: split or "train" for name, split in named.items()}
     return draw_splits(books, ("dev", "test") if len(books) >= 3 else ())
