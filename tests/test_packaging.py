@@ -154,10 +154,10 @@ def test_data_sets_are_on_the_data_card_with_their_licences() -> None:
     )}  # fmt: skip
     for name in datasets().keys() - registry().keys():  # the tasks have a table of their own
         assert name in rows or not datasets()[name].downloads
-        if source := datasets()[name].source:
+        if (dataset := datasets()[name]).files:
             origin, licence, files, _ = rows[name]
-            assert origin.partition(" ")[0] in source.origin
-            assert (licence, int(files)) == (source.licence, len(source.files))
+            assert origin.partition(" ")[0] in dataset.origin
+            assert (licence, int(files)) == (dataset.licence, len(dataset.files))
 
 
 @pytest.mark.slow

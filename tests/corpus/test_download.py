@@ -12,8 +12,8 @@ import pytest
 from refused import refused
 
 from entity_transformers.corpus import download
-from entity_transformers.corpus.download import RETRIES, VARIABLE, datasets, fetch_source, locate
-from entity_transformers.corpus.sources import Dataset, DownloadError, RemoteFile, Source
+from entity_transformers.corpus.download import RETRIES, VARIABLE, datasets, fetch_files, locate
+from entity_transformers.corpus.sources import Dataset, DownloadError, RemoteFile
 
 BODY = bytes(range(256)) * 1000
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -27,9 +27,8 @@ class Server:
         self.answers: list[tuple[int, bytes, bytes]] = [(200, BODY, BODY)]
         self.asked: list[str] = []
 
-    def source(self, *names: str) -> Source:
-        files = (RemoteFile(self.url + name, name, SHA) for name in names)
-        return Source("here", "none", tuple(files))
+    def files(self, *names: str) -> list[RemoteFile]:
+        return [RemoteFile(self.url + name, name, SHA) for name in names]
 
     url = ""
 
@@ -61,18 +60,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     running.server_close()
 
 
-def test_a_source_is_fetched_once_and_then_from_the_cache(server, tmp_path, capsys):
-    source, folder = server.source("a/b.bin", "c.bin"), tmp_path / "deep" / "here"
+def test_files_are_fetched_once_and_then_from_the_cache(server, tmp_path, capsys):
+    files, folder = server.files("a/b.bin", "c.bin"), tmp_path / "deep" / "here"
     for offline in (False, True):
-        fetch_source(source, folder, offline=offline)
+        fetch_files(files, folder, offline=offline)
     assert server.asked == ["/a/b.bin", "/c.bin"]
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert found == {"a/b.bin", "c.bin"}
     assert (folder / "a" / "b.bin").read_bytes() == BODY
     (folder / "c.bin").write_bytes(b"\0" * len(BODY))
     with pytest.raises(DownloadError, match=r"c.bin: not in the cache, and downloads are off"):
-        fetch_source(source, folder, offline=True)
-    fetch_source(source, folder)  # a damaged file is fetched again
+        fetch_files(files, folder, offline=True)
+    fetch_files(files, folder)  # a damaged file is fetched again
     assert server.asked[2:] == ["/c.bin"]
     assert capsys.readouterr().err == ""
 
@@ -86,7 +85,7 @@ def test_a_wrong_answer_is_refused_and_leaves_nothing(server, tmp_path, answer, 
     server.answers = [answer]
     end = rf".*, after {RETRIES + 1} tries: check the network, or give a local path"
     with pytest.raises(DownloadError, match=message + end) as caught:
-        fetch_source(server.source("c.bin"), tmp_path)
+        fetch_files(server.files("c.bin"), tmp_path)
     assert str(caught.value).startswith(f"{server.url}c.bin: ")
     assert len(server.asked) == RETRIES + 1
     assert list(tmp_path.iterdir()) == []
@@ -144,20 +143,19 @@ def test_local_files_and_wrong_paths(tmp_path: Path) -> None:
         locate("jsonl", None, tmp_path)
 
 
-def pinned(files: dict[str, bytes]) -> Source:
+def pin(name: str, folder: str, patterns: tuple[str, ...], files: dict[str, bytes]) -> Dataset:
     found = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     remote = (RemoteFile(f"http://127.0.0.1:9/{name}", name, sha) for name, sha in found.items())
-    return Source("TOY 1.0, here", "none", tuple(remote))
+    return Dataset(name, folder, patterns, files=tuple(remote), origin="TOY 1.0, here")
 
 
 @pytest.fixture
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of data sets: two of one file each in the folder one, and one in the folder toy."""
-    patterns = ("rows/*.txt", "rows/*.txt.gz")
     found = [
-        Dataset("toy", folder="toy", patterns=patterns, source=pinned(FILES)),
-        Dataset("one", folder="one", patterns=("a",), source=pinned({"a": b"alone"})),
-        Dataset("other", folder="one", patterns=("b",), source=pinned({"b": b"too"})),
+        pin("toy", "toy", ("rows/*.txt", "rows/*.txt.gz"), FILES),
+        pin("one", "one", ("a",), {"a": b"alone"}),
+        pin("other", "one", ("b",), {"b": b"too"}),
     ]
     monkeypatch.setattr(download, "datasets", lambda: {dataset.name: dataset for dataset in found})
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -245,7 +243,5 @@ def test_the_real_data_sets_are_found_and_are_the_pinned_ones(
     root, files = KINDS[kind]
     listed = locate(kind, None, tmp_path)
     assert (listed["root"], len(listed["files"])) == (str(shared_data / root), files)
-    source = datasets()[kind].source
-    assert source
-    assert listed["origin"] == source.origin
+    assert listed["origin"] == datasets()[kind].origin
     assert locate(kind, shared_data / root, tmp_path)["files"] == listed["files"]

@@ -26,7 +26,7 @@ from entity_transformers.corpus.readers import (
     lambada,
     read_corpus,
 )
-from entity_transformers.corpus.readers.ontogum import make_document, read_table
+from entity_transformers.corpus.readers.ontogum import join_layers, read_table
 from entity_transformers.corpus.statistics import describe
 
 NASTY = [
@@ -102,42 +102,43 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
     dep, _, chains = text.partition("#CHAINS\n")
     try:
         tables = [read_table(split_lines(layer), "f") for layer in (dep, chains)]
-        yield make_document("GUM_bio_byron", "train", *tables, ledger)
+        yield join_layers("GUM_bio_byron", "train", *tables, ledger)
     except CorpusError as error:
         ledger.reject("f", error)
 
 
-def read_book(text: str, ledger: Ledger) -> Iterator[Document]:
-    files = map(split_lines, text.partition("#ENTITIES\n")[::2])
-    yield booknlp.read_book(*files, "f.tokens", "f", "train", ledger)
+def read_book(lines: list[str], *where: Any) -> Iterator[Document]:
+    """Both files from one text, cut in two at a line of its own."""
+    tokens, _, entities = "".join(lines).partition("#ENTITIES\n")
+    yield booknlp.read_book(split_lines(tokens), split_lines(entities), *where)
 
 
-def read_brat(text: str, ledger: Ledger) -> Iterator[Document]:
+def read_brat(lines: list[str], *where: Any) -> Iterator[Document]:
     """Annotations of a text that stays as it is."""
-    yield brat.make_document(BRAT, split_lines(text), "f.ann", "f", "train", ledger)
+    yield brat.read_annotations(BRAT, lines, *where)
+
+
+def accepted(read: Any) -> Any:
+    """What `read_files` makes of a reader of lines."""
+    return lambda text, ledger: ledger.accept(
+        read(split_lines(text), "f", "f", "train", ledger), "f"
+    )
 
 
 def lambada_of(text: Any) -> Any:
-    def read(passages: str, ledger: Ledger) -> Iterator[Document]:
-        return ledger.accept(lambada.make_documents(split_lines(passages), "f", text, "test"), "f")
-
-    return read
+    return lambda passages, ledger: ledger.accept(
+        lambada.make_documents(split_lines(passages), "f", text, "test", ledger), "f"
+    )
 
 
 FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
-    "jsonl": lambda text, ledger: ledger.accept(
-        jsonl.read_rows(split_lines(text), "f", ledger=ledger), "f"
-    ),
+    "jsonl": accepted(jsonl.read_documents),
     "gum": read_gum,
-    "conllu": lambda text, ledger: ledger.accept(
-        conllu.read_documents(split_lines(text), "f", "f", "train", ledger), "f"
-    ),
-    "clusters": lambda text, ledger: ledger.accept(
-        clusters.read_clusters(split_lines(text), "f", "f", "train", ledger), "f"
-    ),
-    "booknlp": lambda text, ledger: ledger.accept(read_book(text, ledger), "f"),
-    "brat": lambda text, ledger: ledger.accept(read_brat(text, ledger), "f"),
+    "conllu": accepted(conllu.read_documents),
+    "clusters": accepted(clusters.read_clusters),
+    "booknlp": accepted(read_book),
+    "brat": accepted(read_brat),
     "original": lambada_of("original"),
     "openai": lambada_of("openai"),
 }

@@ -15,14 +15,18 @@ from refused import refused
 from entity_transformers.corpus.document import Document, Mention, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
+from entity_transformers.corpus.readers.jsonl import parse_row, read_documents
+
+
+def read(*lines: str, split: str = "train", ledger: Ledger | None = None) -> list[Document]:
+    return list(read_documents(lines, "f", "f", split, ledger or Ledger()))
 
 
 @settings(max_examples=200)
 @given(documents(chain=st.integers(-(2**63), 2**63 - 1)))
 def test_a_document_comes_back_through_json(document: Document) -> None:
     line = json.dumps(to_row(document), ensure_ascii=False)
-    assert list(read_rows([line + "\n"], "f")) == [document]
+    assert read(line + "\n") == [document]
     assert from_row(json.loads(line)) == document
 
 
@@ -30,7 +34,7 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
     row = {"name": "letter", "words": ["Ada", "met", "Eve", "."]}
     assert parse_row(row, "f") == Document("letter", 0, "train", "", tuple(row["words"]), (0,))
     more = {**row, "mentions": [[2, 3, 7], [0, 3, 1], [0, 1, 7]]}
-    [document] = read_rows([json.dumps(more)], "f", split="dev")
+    [document] = read(json.dumps(more), split="dev")
     assert document.split == "dev"
     assert document.mentions == (Mention(0, 3, 1), Mention(0, 1, 7), Mention(2, 3, 7))
 
@@ -43,7 +47,7 @@ def test_a_users_row_needs_a_name_and_words_only() -> None:
 def test_the_outermost_named_entities_are_kept_and_the_others_counted(spans, kept):
     row = {"name": "n", "words": ["Bank", "of", "England", "today"], "named_entities": spans}
     ledger = Ledger()
-    [document] = read_rows([json.dumps(row)], "f", ledger=ledger)
+    [document] = read(json.dumps(row), ledger=ledger)
     assert [(one.start, one.end) for one in document.named_entities or ()] == kept
     assert ledger.counts["named_entities_inside_others"] == len(spans) - len(kept)
 
@@ -108,7 +112,7 @@ LINES = [
 def test_a_bad_line_is_named_or_left_out(line: str, message: str) -> None:
     lines = [line] if line else []
     with refused(message):
-        list(read_rows(lines, "f"))
+        read(*lines)
     ledger = Ledger("skip")
-    assert list(read_rows(lines, "f", ledger=ledger)) == []
+    assert read(*lines, ledger=ledger) == []
     assert len(ledger.bad) == 1

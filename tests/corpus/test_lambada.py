@@ -22,7 +22,7 @@ OPENAI = (
 
 @pytest.mark.parametrize(("line", "text"), [(ORIGINAL, "original"), (OPENAI, "openai")])
 def test_the_target_follows_the_last_space(line: str, text: Text) -> None:
-    [row] = parse_passages([line], "f", text)
+    [row] = parse_passages([line], "f", text, Ledger())
     assert row["text"][row["target_start"] :] == "stone"
     assert row["text"][row["target_start"] - 1] == " "
     assert row["text"] == (json.loads(line)["text"] if text == "openai" else line.rstrip("\n"))
@@ -48,7 +48,7 @@ BAD: list[tuple[str, Text, list[str], str]] = [
 @pytest.mark.parametrize(("name", "text", "lines", "message"), BAD, ids=[row[0] for row in BAD])
 def test_a_wrong_file_is_refused(name: str, text: Text, lines: list[str], message: str) -> None:
     with refused(message):
-        list(parse_passages(lines, "f", text))
+        list(parse_passages(lines, "f", text, Ledger()))
 
 
 DAMAGED = ["a \0 b\n", "a \udcff b\n", "a b\r\n", "  \n", OPENAI]
@@ -93,7 +93,7 @@ def test_the_step_follows_the_policy_and_writes_down_what_is_left_out(
 ])  # fmt: skip
 def test_published_counts(shared_data, name, text, passages, words):
     path = shared_data / "lambada" / name
-    documents = list(make_documents(open_lines(path), str(path), text, "test"))
+    documents = list(make_documents(open_lines(path), str(path), text, "test", Ledger()))
     assert (len(documents), sum(len(document.words) for document in documents)) == (passages, words)
 
 
@@ -113,5 +113,5 @@ def test_both_texts_have_the_same_targets(shared_data: Path) -> None:
 def read_targets(path: Path, text: Text) -> list[str]:
     return [
         row["text"][row["target_start"] :].lower()
-        for row in parse_passages(open_lines(path), path.name, text)
+        for row in parse_passages(open_lines(path), path.name, text, Ledger())
     ]

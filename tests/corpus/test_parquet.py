@@ -10,9 +10,10 @@ import pytest
 from conll_files import SENTENCE, conll
 from refused import refused
 
-from entity_transformers.corpus import conll2012, parquet
+from entity_transformers.corpus import conll2012
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import detect_format, read_corpus
+from entity_transformers.corpus.readers.ontonotes import LABELS, TAGS
 
 
 def sentences(document: Document, tags: list[str], labels: list[str]) -> list[dict[str, Any]]:
@@ -54,11 +55,11 @@ def write(path: Path, rows: list[dict[str, Any]], names: tuple[list[str], ...] =
 def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_names: bool) -> None:
     """With its own label names in another order, or none and then the order of the card."""
     files = {"train": "bn/abc/00/abc_0001", "dev": "pt/nt/40/nt_4001", "test": "nw/wsj/02/wsj_0201"}
-    assert (parquet.LABELS[7], parquet.LABELS[36]) == ("B-ORG", "I-LANGUAGE")
-    assert (parquet.TAGS[25], len(parquet.TAGS)) == ("NNP", 49)
-    names = (parquet.TAGS, parquet.LABELS)
+    assert (LABELS[7], LABELS[36]) == ("B-ORG", "I-LANGUAGE")
+    assert (TAGS[25], len(TAGS)) == ("NNP", 49)
+    names = (TAGS, LABELS)
     if own_names:
-        names = (parquet.TAGS[::-1], parquet.LABELS[::-1])
+        names = (TAGS[::-1], LABELS[::-1])
     expected = []
     for split, name in files.items():
         lines = conll(name, parts=2).splitlines(keepends=True)

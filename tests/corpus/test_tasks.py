@@ -13,8 +13,7 @@ from entity_transformers.artifacts import read_json_lines
 from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.tasks import Example, find_task, registry
-from entity_transformers.corpus.tasks.example import load_examples, thin_out
+from entity_transformers.corpus.tasks import Example, find_task, load_examples, registry, thin_out
 from entity_transformers.corpus.tasks.pronouns import is_possessive
 from entity_transformers.step import Run, execute
 from entity_transformers.study.params import STEPS, load

@@ -51,7 +51,7 @@ def fetch_data(
     only checked.
     """
     for name, dataset in datasets().items():
-        if dataset.source:
+        if dataset.files:
             found = locate(name, None, folder)
             log.info("%s: %d files in %s", name, len(found["files"]), found["root"])
 

@@ -166,6 +166,6 @@ def _find_licence(params: Params) -> str:
     if reader.provide is not None:
         return "made by a grammar, they hold nothing of anybody's"
     for dataset in reader.data if params.corpus.path is None else ():
-        if dataset.source is not None:
-            return dataset.source.licence
+        if dataset.files:
+            return dataset.licence
     return "their licence is not known here, name it before you share them"

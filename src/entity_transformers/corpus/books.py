@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -30,6 +30,7 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 _CAPTION = re.compile(r"(\[(Illustration|Transcriber)[^\[\]]*\] ?)+")
+"""Nothing but captions of illustrations and the transcriber's remarks, in brackets."""
 _END_MATTER = re.compile(
     r"\W*(the )?(transcriber(['’]?s|s['’])? *note|production notes|appendix: production notes"
     r"|a note on the text|etext editor)",
@@ -89,8 +90,8 @@ class Block:
 
     @property
     def words(self) -> int:
-        """The number of words, split at white space."""
-        return sum(len(line.split()) for line in self.lines)
+        """The number of words."""
+        return len(self.text.split())
 
 
 class Heading(NamedTuple):
@@ -133,7 +134,11 @@ def cut_books(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _read_part(lines: Sequence[str]) -> Iterator[Chapter]:
     blocks = split_blocks(lines)
-    body = [block for block in blocks[: _find_end(blocks)] if not _is_caption(block)]
+    body = [
+        block
+        for block in blocks[: _find_end(blocks)]
+        if not _CAPTION.fullmatch(" ".join(block.text.split()))
+    ]
     # if most lines are indented, an indent says nothing
     indents = Counter(line[0] in " \t" for block in body for line in block.lines)
     indented = indents[True] > indents[False]
@@ -148,15 +153,15 @@ def split_blocks(lines: Sequence[str]) -> list[Block]:
     long = sum(len(line) for line in lines if len(line) > _UNWRAPPED)
     unwrapped = 2 * long > sum(map(len, lines))
     blocks: list[Block] = []
-    start, gap = None, 0
-    for i, line in enumerate([*lines, ""]):
-        if start is not None and (unwrapped or not line.strip()):
-            blocks.append(Block(tuple(lines[start:i]), gap))
-            start, gap = None, 0
-        if not line.strip():
-            gap += 1
-        elif start is None:
-            start = i
+    gap = 0
+    for filled, group in groupby(lines, key=lambda line: bool(line.strip())):
+        together = tuple(group)
+        if not filled:
+            gap = len(together)
+            continue
+        for one in [(line,) for line in together] if unwrapped else [together]:
+            blocks.append(Block(one, gap))
+            gap = 0
     return blocks
 
 
@@ -175,25 +180,19 @@ def _is_end(block: Block) -> bool:
     return text.lower() in ("the end", "finis", "end")
 
 
-def _is_caption(block: Block) -> bool:
-    """Whether a block is only bracketed captions of illustrations and the transcriber's remarks."""
-    return _CAPTION.fullmatch(" ".join(block.text.split())) is not None
-
-
-def _join(block: Block, indented: bool) -> Iterator[str]:
-    """Yield a block as one line if it is prose, or line by line if it is verse or the head of a
+def _join(block: Block, indented: bool) -> list[str]:
+    """Return a block as one line if it is prose, or line by line if it is verse or the head of a
     letter, with white space reduced to one space.
     """
     lines = [" ".join(line.split()) for line in block.lines]
     if len(lines) > 1 and _is_set_by_line(block, indented):
-        yield from lines
-        return
+        return lines
     joined = lines[0]
     for line in lines[1:]:
         # no space after a word's own hyphen, or after a dash set without spaces
         closed = re.search(r"(\w-|\S--|\S—)$", joined) and line[0].isalnum()
         joined += line if closed else f" {line}"
-    yield joined
+    return [joined]
 
 
 def _is_set_by_line(block: Block, indented: bool) -> bool:
@@ -278,24 +277,21 @@ def find_headings(blocks: Sequence[Block]) -> list[Heading]:
     fewer than two other chapters are found. Titles in capitals after three blank lines are chapters
     if fewer than two headings of those kinds are found.
     """
-    found = [
-        heading for i, block in enumerate(blocks) if (heading := find_heading(block, i)) is not None
-    ]
+    found = [heading for i, block in enumerate(blocks) if (heading := find_heading(block, i))]
     named = [heading for heading in found if heading.level in ("division", "chapter")]
     chapters = sum(heading.level == "chapter" for heading in named)
     special = [heading for heading in found if heading.level == "special"]
     titled = [heading for heading in found if heading.level in ("chapter", "titled")]
     titled = [h for h in _count_up(titled, restarts=not chapters) if h.level == "titled"]
     titled = _worthy(titled, named, blocks)
-    kept = sorted({*named, *titled})
+    kept = [*named, *titled]
     if chapters + len(titled) < 2:
         for style in ("digits", "roman", "words"):
             mine = [h for h in found if h.level == "number" and h.style == style]
-            numbers = _count_up(mine, restarts=True)
-            kept = sorted({*kept, *_worthy(numbers, [*kept, *special], blocks)})
+            kept += _worthy(_count_up(mine, restarts=True), [*kept, *special], blocks)
     if len(kept) < 2:
         known = {heading.block for heading in (*kept, *special)}
-        kept = sorted({*kept, *(h for h in _capitals(blocks) if h.block not in known)})
+        kept += (heading for heading in _capitals(blocks) if heading.block not in known)
     return sorted({*kept, *special}) if kept else []
 
 

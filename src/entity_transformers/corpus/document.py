@@ -124,6 +124,34 @@ class Document:
 KEYS = tuple(field.name for field in fields(Document))
 
 
+def make_document(
+    name: str,
+    split: str,
+    words: Iterable[str],
+    starts: Iterable[int],
+    mentions: Iterable[Mention] = (),
+    *,
+    part: int = 0,
+    genre: str = "",
+    tags: Iterable[str] | None = None,
+    spaces: Iterable[bool] | None = None,
+    named_entities: Iterable[NamedEntity] | None = None,
+) -> Document:
+    """Return the document of these values; the mentions may come in any order."""
+    return Document(
+        name=name,
+        part=part,
+        split=split,
+        genre=genre,
+        words=tuple(words),
+        sentence_starts=tuple(starts),
+        mentions=tuple(sorted(mentions, key=reading_order)),
+        tags=None if tags is None else tuple(tags),
+        space_after=None if spaces is None else tuple(spaces),
+        named_entities=None if named_entities is None else tuple(named_entities),
+    )
+
+
 def to_row(document: Document) -> dict[str, Any]:
     """Return the JSON object of a document; `from_row` restores it."""
     row = {key: getattr(document, key) for key in KEYS}

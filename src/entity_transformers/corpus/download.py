@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +18,7 @@ from entity_transformers.corpus.files import extract, find_files, find_root, is_
 from entity_transformers.corpus.ledger import Policy
 from entity_transformers.corpus.readers import Corpus, read_corpus, registry
 from entity_transformers.corpus.readers.sample import PASSAGES, read_passages
-from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, Source
+from entity_transformers.corpus.sources import GPT2_BPE, Dataset, DownloadError, RemoteFile
 from entity_transformers.corpus.tasks import registry as tasks
 from entity_transformers.provenance import digest, file_digest
 
@@ -39,7 +39,9 @@ def datasets() -> dict[str, Dataset]:
     return {dataset.name: dataset for dataset in (*found, GPT2_BPE)}
 
 
-def locate(name: str, path: Path | None, cache: Path, *, revision: str | None = None) -> Manifest:
+def locate(
+    name: str, path: Path | str | None, cache: Path, *, revision: str | None = None
+) -> Manifest:
     """Find or download a data set; return its manifest.
 
     ``path``: a file, a folder or an archive of them; None: the data set's folder below
@@ -54,30 +56,30 @@ def locate(name: str, path: Path | None, cache: Path, *, revision: str | None = 
         raise CorpusError(f"unknown corpus kind {name!r}, expected one of {', '.join(datasets())}")
     dataset = datasets()[name]
     if path is not None:
-        return _local(dataset, path, cache)
-    source = dataset.source
-    if folder := _find_here(dataset, cache):
-        if source:
-            _verify(dataset, source, folder)
-        return _manifest(dataset, folder, source.origin if source else "local")
+        return _local(dataset, Path(path), cache)
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-    if dataset.fetch:
+    folder, origin = _find_here(dataset, cache), dataset.origin
+    if folder and dataset.files:
+        _verify(dataset, folder)
+    elif not folder and dataset.fetch:
         folder, origin = dataset.fetch(cache, revision=revision, offline=offline)
-        return _manifest(dataset, folder, origin)
-    if source is None:
+    elif not folder and dataset.files:
+        folder = cache / dataset.folder
+        fetch_files(dataset.files, folder, offline=offline)
+    elif not folder:
         able = ", ".join(one.name for one in datasets().values() if one.downloads)
         raise CorpusError(f"{name}: nothing to download, expected one of {able}: give a local path")
-    fetch_source(source, cache / dataset.folder, offline=offline)
-    return _manifest(dataset, cache / dataset.folder, source.origin)
+    if len(dataset.files) == 1:
+        file = folder / dataset.files[0].path
+        return list_files(file, [file], origin)
+    return list_files(folder, dataset.find_files(folder), origin)
 
 
 def _local(dataset: Dataset, path: Path, cache: Path) -> Manifest:
     if not path.exists():
-        others = (
-            "set it to null to download"
-            if dataset.downloads
-            else "put it there (for `dvc exp run --temp`, commit it or name it with --copy-paths)"
-        )
+        others = "put it there (for `dvc exp run --temp`, commit it or name it with --copy-paths)"
+        if dataset.downloads:
+            others = "set it to null to download"
         raise CorpusError(f"{path}: no such file or folder: correct the study's path, or {others}")
     if path.is_file() and not is_archive(path):
         return list_files(path, [path], "local")
@@ -132,20 +134,18 @@ def _find_here(dataset: Dataset, cache: Path) -> Path | None:
     return None
 
 
-def _verify(dataset: Dataset, source: Source, folder: Path) -> None:
+def _verify(dataset: Dataset, folder: Path) -> None:
     """Refuse a folder whose files, unpacked if they end in .gz, are not the pinned ones."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in dataset.find_files(folder):
         found[path.relative_to(folder).as_posix().removesuffix(".gz")].add(_digest_unpacked(path))
     wanted = [
-        file
-        for file in source.files
-        if any(PurePosixPath(file.path).match(pattern) for pattern in dataset.patterns)
+        file for file in dataset.files if any(map(PurePosixPath(file.path).match, dataset.patterns))
     ]
     if wrong := [file.path for file in wanted if found[file.path] != {file.sha256}]:
         raise CorpusError(
             f"{folder}: {len(wrong)} of {len(wanted)} files are missing or differ from the pinned"
-            f" ones of {source.origin}, the first is {wrong[0]}: repair or remove the folder,"
+            f" ones of {dataset.origin}, the first is {wrong[0]}: repair or remove the folder,"
             " or give its path in params.yaml to read it as it is"
         )
 
@@ -158,8 +158,8 @@ def _digest_unpacked(path: Path) -> str:
         return "an incomplete file"
 
 
-def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None:
-    """Download every file of a source to a folder, unless an intact copy is there already."""
+def fetch_files(files: Sequence[RemoteFile], folder: Path, *, offline: bool = False) -> None:
+    """Download files to a folder, each unless an intact copy of it is there already."""
     import pooch
     from tqdm import tqdm
 
@@ -167,19 +167,19 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
     store = pooch.create(
         folder,
         base_url="",
-        registry={file.path: file.sha256 for file in source.files},
-        urls={file.path: file.url for file in source.files},
+        registry={file.path: file.sha256 for file in files},
+        urls={file.path: file.url for file in files},
         retry_if_failed=RETRIES,
     )
-    there = [path for file in source.files if (path := folder / file.path).is_file()]
-    have = dict(zip(there, map(file_digest, there), strict=True))
-    missing = [file for file in source.files if have.get(folder / file.path) != file.sha256]
     hidden = not sys.stderr.isatty()
-    for file in tqdm(missing, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
+    for file in tqdm(files, desc=folder.name, unit="file", file=sys.stderr, disable=hidden):
+        path = folder / file.path
+        if path.is_file() and file_digest(path) == file.sha256:
+            continue
         if offline:
             raise DownloadError(
-                f"{folder / file.path}: not in the cache, and downloads are off: run once with"
-                f" network access, or give a local path ({file.url})"
+                f"{path}: not in the cache, and downloads are off: run once with network access,"
+                f" or give a local path ({file.url})"
             )
         try:
             store.fetch(file.path, downloader=pooch.HTTPDownloader(timeout=30))
@@ -191,30 +191,13 @@ def fetch_source(source: Source, folder: Path, *, offline: bool = False) -> None
             ) from None
 
 
-def _manifest(dataset: Dataset, folder: Path, origin: str) -> Manifest:
-    """Return the manifest of a data set's folder, or of its file if it has just one pinned file."""
-    if dataset.source and len(dataset.source.files) == 1:
-        file = folder / dataset.source.files[0].path
-        return list_files(file, [file], origin)
-    return list_files(folder, dataset.find_files(folder), origin)
-
-
 def list_files(root: Path, files: list[Path], origin: str) -> Manifest:
     """Return the manifest of some files at or below a root, sorted by path."""
-    rows = [
-        {
-            "path": file.relative_to(root).as_posix(),
-            "bytes": file.stat().st_size,
-            "sha256": file_digest(file),
-        }
-        for file in sorted(files)
-    ]
+    rows = []
+    for file in sorted(files):
+        path, size = file.relative_to(root).as_posix(), file.stat().st_size
+        rows.append({"path": path, "bytes": size, "sha256": file_digest(file)})
     return {"root": str(root), "origin": origin, "files": rows}
-
-
-def user_path(name: str | None) -> Path | None:
-    """Return the file or folder that a value of params.yaml names; None for no value."""
-    return None if name is None else Path(name)
 
 
 def write_sample(texts: Mapping[str, str], cache: Path, name: str) -> Manifest:
@@ -229,14 +212,17 @@ def list_passages(section: Any, cache: Path) -> Manifest:
     """List the file of LAMBADA's passages: on disk, downloaded, or the package's own."""
     if section.text == "sample":
         return write_sample({PASSAGES: "\n".join(read_passages()) + "\n"}, cache, "passages")
-    return locate(f"lambada-{section.text}", user_path(section.path), cache)
+    return locate(f"lambada-{section.text}", section.path, cache)
 
 
 def list_tasks(section: Any, cache: Path) -> dict[str, Manifest]:
     """List the files of each task, on disk or downloaded."""
+    here = section.path
     folders = {name: tasks()[name].dataset.folder for name in section.tasks}
-    path = user_path(section.path)
-    return {name: locate(name, path and path / one, cache) for name, one in folders.items()}
+    return {
+        name: locate(name, None if here is None else Path(here) / folder, cache)
+        for name, folder in folders.items()
+    }
 
 
 def open_evaluated(name: str, files: Manifest, *, bad_documents: Policy) -> Corpus:

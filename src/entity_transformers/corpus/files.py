@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import IO, Any, NamedTuple, TextIO
+from typing import IO, Any
 
 from entity_transformers.corpus.document import CorpusError, Split
 
@@ -50,7 +50,7 @@ def split_from_path(path: PurePath) -> Split:
     dev.
     """
     words = (word for name in reversed(path.parts) for word in split_name(name))
-    return next((SPLIT_NAMES[word] for word in words if word in SPLIT_NAMES), "train")
+    return next(filter(None, map(SPLIT_NAMES.get, words)), "train")
 
 
 def split_name(name: str) -> list[str]:
@@ -82,33 +82,6 @@ def find_files(root: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted({path for pattern in patterns for path in root.rglob(pattern) if path.is_file()})
 
 
-class SplitFile(NamedTuple):
-    """A file, its path within the corpus without endings, and the split that the path names."""
-
-    path: Path
-    name: str
-    split: Split
-
-
-def find_split_files(root: Path, patterns: Sequence[str]) -> list[SplitFile]:
-    """Return the file ``root``, or a folder's files that match any pattern, sorted by path;
-    CorpusError if there are none.
-    """
-    files = [root] if root.is_file() else find_files(root, patterns)
-    if not files:
-        raise CorpusError(
-            f"{root}: no file matches {', '.join(patterns)}: give a file or a folder of them"
-            " (corpus.path)"
-        )
-    places = [PurePath(root.name) if root.is_file() else file.relative_to(root) for file in files]
-    names = [place.with_name(place.name.removesuffix(".gz") or "gz") for place in places]
-    splits = map(split_from_path, places)
-    return [
-        SplitFile(file, name.with_suffix("").as_posix(), split)
-        for file, name, split in zip(files, names, splits, strict=True)
-    ]
-
-
 def number_names(name: str) -> Iterator[str]:
     """Yield names for the nameless documents of a file: NAME, NAME-2, NAME-3, ..."""
     return chain([name], (f"{name}-{number}" for number in count(2)))
@@ -128,43 +101,46 @@ def extract(archive: Path, folder: Path) -> None:
     than `_find_room` allows.
     """
     seen, room = set[PurePath](), _find_room(archive)
-
-    def write(name: str, source: IO[bytes] | None) -> None:
-        nonlocal room
-        place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
-        if source is None:
-            raise ValueError(f"{shown(name)} is neither a file nor a link to one")
-        if not place.name or place in seen:
-            raise ValueError(f"{shown(name)} occurs twice" if place.name else "a nameless entry")
-        seen.add(place)
-        room -= ENTRY
-        (path := folder / place).parent.mkdir(parents=True, exist_ok=True)
-        with source, path.open("wb") as file:
-            while room >= 0 and (data := source.read(1 << 20)):
-                room -= len(data)
-                file.write(data)
-        if room < 0:
-            raise ValueError(f"it unpacks to more than {MOST_PACKED} times its size")
-
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as packed:
-                for entry in packed.infolist():
-                    if not entry.filename.endswith("/"):
-                        write(entry.filename, packed.open(entry))
-        else:
-            with tarfile.open(archive) as tape:
-                for member in tape:
-                    if not member.isdir():
-                        write(member.name, tape.extractfile(member))
-                if tape.fileobj:  # read to the end, where a compressed archive has its checksum
-                    tape.fileobj.read(1 << 20)
+        for name, source in _open_entries(archive):
+            place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
+            if source is None:
+                raise ValueError(f"{shown(name)} is neither a file nor a link to one")
+            if not place.name:
+                raise ValueError("a nameless entry")
+            if place in seen:
+                raise ValueError(f"{shown(name)} occurs twice")
+            seen.add(place)
+            room -= ENTRY
+            (path := folder / place).parent.mkdir(parents=True, exist_ok=True)
+            with source, path.open("wb") as file:
+                while room >= 0 and (data := source.read(1 << 20)):
+                    room -= len(data)
+                    file.write(data)
+            if room < 0:
+                raise ValueError(f"it unpacks to more than {MOST_PACKED} times its size")
     except _DAMAGED as error:
         raise CorpusError(
             f"{archive}: can't be unpacked ({shown(str(error), 200)}): fetch it again, or unpack it"
             " yourself and give the folder"
         ) from None
+
+
+def _open_entries(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Yield the name and the content of each entry but folders; None for what is no file."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for entry in packed.infolist():
+                if not entry.filename.endswith("/"):
+                    yield entry.filename, packed.open(entry)
+    else:
+        with tarfile.open(archive) as tape:
+            for member in tape:
+                if not member.isdir():
+                    yield member.name, tape.extractfile(member)
+            if tape.fileobj:  # read to the end, where a compressed archive has its checksum
+                tape.fileobj.read(1 << 20)
 
 
 def _find_room(path: Path) -> int:
@@ -232,15 +208,11 @@ def open_lines(path: Path, longest: int = LONGEST_LINE, member: str = "") -> Ite
     """
     how: Any = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": "\n"}
     with unpacked(path, member) as file, io.TextIOWrapper(file, **how) as text:
-        yield from _bounded_lines(text, longest + 1)
-
-
-def _bounded_lines(file: TextIO, most: int) -> Iterator[str]:
-    while line := file.readline(most):
-        yield line
-        if len(line) == most:
-            while line and line[-1] != "\n":
-                line = file.readline(most)
+        while line := text.readline(longest + 1):
+            yield line
+            if len(line) > longest:
+                while line and line[-1] != "\n":
+                    line = text.readline(longest + 1)
 
 
 def first_line(path: Path) -> str:

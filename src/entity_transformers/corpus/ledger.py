@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,20 +50,15 @@ class Ledger:
             error = CorpusError(f"{document}: {error}")
         if self.policy == "strict":
             raise error
-        key, copies = document, 2
-        while key in self.bad:
-            key, copies = f"{document} ({copies})", copies + 1
-        self.bad[key] = str(error)
+        keys = chain([document], (f"{document} ({copy})" for copy in count(2)))
+        self.bad[next(key for key in keys if key not in self.bad)] = str(error)
 
     def reject_missing(self, names: Iterable[str], folder: Path, listed: str) -> None:
         """Reject, unless excluded, each listed document for which the folder has no file."""
         for name in sorted(names):
             if self.admits(name):
-                message = (
-                    f"{folder}: no file for {name}, which {listed}: add it, or name it in"
-                    " corpus.exclude"
-                )
-                self.reject(f"{name}#0", CorpusError(message))
+                fault = f"{folder}: no file for {name}, which {listed}: add it, or name it in"
+                self.reject(f"{name}#0", CorpusError(f"{fault} corpus.exclude"))
 
     def check_exclude(self) -> None:
         """At the end, raise for a pattern that matched nothing (strict), or record it (skip)."""

@@ -8,7 +8,7 @@ bracket by itself is written with a backslash.
 import re
 from itertools import pairwise
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
+from entity_transformers.corpus.document import CorpusError, Document, Mention, make_document
 from entity_transformers.corpus.splitting import cut_words
 
 _PIECE = re.compile(r"\\[\[\]\\]|\[(?:(\d+)\s+)?|\]|[^\[\]\\]+|\\")
@@ -35,23 +35,14 @@ def read_marked(text: str) -> Document:
     if not places:
         raise CorpusError("text: it has no words")
     mentions = []
-    for (first, last), (_, _, chain) in zip(inside, spans, strict=True):
+    for (first, last), (*_, chain) in zip(inside, spans, strict=True):
         if first >= last:
-            raise CorpusError(
-                f"text: the mention [{chain} ] has no words: write them after the number"
-            )
+            fault = f"the mention [{chain} ] has no words: write them after the number"
+            raise CorpusError(f"text: {fault}")
         mentions.append(Mention(first, last, chain))
     after = [low > high for (_, high), (low, _) in pairwise(places)]
-    return Document(
-        name="text",
-        part=0,
-        split="text",
-        genre="",
-        words=tuple(plain[low:high] for low, high in places),
-        sentence_starts=(0,),
-        mentions=tuple(sorted(mentions, key=reading_order)),
-        space_after=(*after, False),
-    )
+    words = (plain[low:high] for low, high in places)
+    return make_document("text", "text", words, [0], mentions, spaces=[*after, False])
 
 
 def _strip(text: str) -> tuple[str, list[tuple[int, int, int]]]:

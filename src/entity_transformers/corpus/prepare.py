@@ -29,7 +29,6 @@ from entity_transformers.corpus.download import (
     locate,
     open_evaluated,
     read_evaluated,
-    user_path,
     write_sample,
 )
 from entity_transformers.corpus.mentions import drop_singletons
@@ -50,8 +49,7 @@ def list_corpus(section: Any, cache: Path) -> Manifest:
         words = section.sample_words
         listed = write_sample(reader.provide(words), cache, str(words))
     else:
-        path = user_path(section.path)
-        listed = locate(section.format, path, cache, revision=section.revision)
+        listed = locate(section.format, section.path, cache, revision=section.revision)
     if section.evaluated:
         listed["evaluated"] = {name: locate(name, None, cache) for name in section.evaluated}
     if section.second_test:
@@ -141,12 +139,12 @@ def make_tokenizer(params: Any, corpus: Path, cache: Path) -> Tokenizer:
     pretrained model's.
     """
     section = params.tokenizer
-    path = user_path(find_path(section.path))
+    path = find_path(section.path)
     if section.kind == "trained":
         documents = Documents(corpus / "train.jsonl")
         tokenizer = learn_tokenizer(documents, section.vocabulary, params.corpus.spacing)
     elif section.kind == "study" and path is not None:
-        tokenizer = read_tokenizer(path)
+        tokenizer = read_tokenizer(Path(path))
     elif section.kind == "pretrained":
         from entity_transformers.models.weights import find_tokenizer  # which loads torch
 

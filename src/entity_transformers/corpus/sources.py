@@ -26,15 +26,6 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Pinned files that belong together; ``origin`` goes into the manifest."""
-
-    origin: str
-    licence: str
-    files: tuple[RemoteFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Dataset:
     """A data set on disk.
 
@@ -42,7 +33,7 @@ class Dataset:
     folder    its folder in the cache of downloads and in a folder of data sets; "": it has none
     patterns  globs of its files below its root
     find      finds its files below a root, if globs do not suffice
-    source    its pinned files
+    files     those that are pinned, with their licence and, for the manifest, their origin
     fetch     downloads it if its files are not pinned: (cache, revision=, offline=) ->
               its folder, and its origin for the manifest
     archive   a file of its folder that may hold its files packed
@@ -52,14 +43,16 @@ class Dataset:
     folder: str = ""
     patterns: tuple[str, ...] = ()
     find: Callable[[Path], list[Path]] | None = None
-    source: Source | None = None
+    files: tuple[RemoteFile, ...] = ()
+    origin: str = "local"
+    licence: str = ""
     fetch: Callable[..., tuple[Path, str]] | None = None
     archive: str = ""
 
     @property
     def downloads(self) -> bool:
         """Whether the data set can be had without a path."""
-        return self.source is not None or self.fetch is not None
+        return bool(self.files or self.fetch)
 
     def find_files(self, root: Path) -> list[Path]:
         """Return the data set's files below a root; none if the root does not hold it."""
@@ -87,14 +80,12 @@ def pinned(
     checksums = files(__package__) / "checksums" / f"{listed or name}.sha256"
     found = []
     for sha256, _, path in map(str.split, checksums.read_text(encoding="utf-8").splitlines()):
+        url = f"{base}/{path}"
         if moved and path.startswith(moved[0]):
             url = f"{moved[1]}/{path.removeprefix(moved[0])}"
-        else:
-            url = f"{base}/{path}"
         found.append(RemoteFile(url, path, sha256))
     origin = f"{title}, {base}" + (f"; {moved[0]}, {moved[1]}" if moved else "")
-    source = Source(origin, licence, tuple(found))
-    return Dataset(name, folder, patterns, find, source, archive=archive)
+    return Dataset(name, folder, patterns, find, tuple(found), origin, licence, archive=archive)
 
 
 GPT2_BPE = pinned(

@@ -7,9 +7,6 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-Pieces = tuple[tuple[str, ...], tuple[bool, ...]]
-"""Words, and for each whether a space follows."""
-
 LONG = 1_000
 """Most characters of a piece that spaCy, whose time grows with their square, gets as a whole."""
 _PART = re.compile(r".{1,100}(?![^\W_])|.[^\W_]*", re.DOTALL)
@@ -38,7 +35,7 @@ def split_text(lines: Iterable[str]) -> tuple[list[str], list[bool], list[int]]:
 
 
 @lru_cache(1 << 16)
-def _split_piece(piece: str) -> Pieces:
+def _split_piece(piece: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
     parts = _PART.findall(piece) if len(piece) > LONG else [piece]
     texts = tuple(token.text for part in parts for token in _tokenizer()(part))
     return texts, (*(False for _ in texts[1:]), True)
@@ -70,12 +67,11 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
         end = start + len(word)
         whole.append((start, end))
     places, inside = cut_words(whole, spans)
-    lows, highs = [low for low, _ in places], [high for _, high in places]
     return Annotated(
         words=[text[low:high] for low, high in places],
         places=places,
-        spaces=[low > high for low, high in zip([*lows[1:], len(text) + 1], highs, strict=False)],
-        starts=[bisect_left(lows, whole[first][0]) for first in firsts],
+        spaces=[end < start for (_, end), (start, _) in pairwise([*places, (len(text) + 1, 0)])],
+        starts=[bisect_left(places, (whole[first][0], 0)) for first in firsts],
         spans=inside,
         cuts=len(places) - len(whole),
     )

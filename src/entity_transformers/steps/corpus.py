@@ -11,10 +11,7 @@ from entity_transformers.step import DOCUMENTS, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, one_of
 
 EVALUATED = tuple(
-    dataset.name
-    for reader in registry().values()
-    for dataset in reader.data
-    if dataset.source is not None
+    dataset.name for reader in registry().values() for dataset in reader.data if dataset.files
 )
 """The data sets that a study can be evaluated on by name, since they need no path."""
 

@@ -36,7 +36,7 @@ def examples(run: Run) -> Rows:
     """The examples of each task by split and by label, and how many were left out."""
     from entity_transformers.artifacts import write_json, write_json_lines
     from entity_transformers.corpus.download import list_tasks
-    from entity_transformers.corpus.tasks.example import read_all
+    from entity_transformers.corpus.tasks import read_all
 
     listed = list_tasks(run.section, run.cache)
     write_json(run.folder / "source.json", {"tasks": listed})

@@ -17,8 +17,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from entity_transformers.corpus.alignment import spelled_out
-from entity_transformers.corpus.tasks import Example
-from entity_transformers.corpus.tasks.example import group_examples, load_examples, thin_out
+from entity_transformers.corpus.tasks import Example, group_examples, load_examples, thin_out
 from entity_transformers.harness.scoring import Pair, score_pairs
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.telling import tell_chains

@@ -14,12 +14,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import CorpusError, Document, Split
-from entity_transformers.corpus.files import SplitFile, find_split_files, first_line, shown
+from entity_transformers.corpus.files import (
+    LONGEST_LINE,
+    find_files,
+    first_line,
+    open_lines,
+    shown,
+    split_from_path,
+)
 from entity_transformers.corpus.ledger import Ledger, Policy
 from entity_transformers.corpus.sources import Dataset
 
@@ -71,17 +79,38 @@ class Reader:
         return self.provide is None and not any(dataset.downloads for dataset in self.data)
 
 
+ReadLines = Callable[[Iterable[str], str, str, Split, Ledger], Iterator[Document]]
+"""Yields the documents of a file: of its lines, its path, its name within the corpus without
+endings, and the split that its path names.
+"""
+
+
 def read_files(
     path: Path,
     patterns: Sequence[str],
     ledger: Ledger,
-    read: Callable[[SplitFile], Iterator[Document]],
+    read: ReadLines,
+    longest: int = LONGEST_LINE,
 ) -> Iterator[Document]:
     """Yield the documents that ``read`` finds in a file, or in a folder's files that match a
-    pattern, sorted by path. A fault of a whole file counts as that of one document.
+    pattern, sorted by path. A fault of a whole file counts as that of one document. CorpusError if
+    there is no such file.
     """
-    files = find_split_files(path, patterns)
-    return (document for file in files for document in ledger.accept(read(file), str(file.path)))
+    files = [path] if path.is_file() else find_files(path, patterns)
+    if not files:
+        raise CorpusError(
+            f"{path}: no file matches {', '.join(patterns)}: give a file or a folder of them"
+            " (corpus.path)"
+        )
+    root = path.parent if path.is_file() else path
+
+    def read_file(file: Path) -> Iterator[Document]:
+        place = file.relative_to(root)
+        name = place.with_name(place.name.removesuffix(".gz") or "gz").with_suffix("").as_posix()
+        found = read(open_lines(file, longest), str(file), name, split_from_path(place), ledger)
+        return ledger.accept(found, str(file))
+
+    return chain.from_iterable(map(read_file, files))
 
 
 @cache

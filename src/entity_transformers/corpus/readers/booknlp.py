@@ -17,7 +17,7 @@ from entity_transformers.corpus.document import (
     Mention,
     NamedEntity,
     Split,
-    reading_order,
+    make_document,
 )
 from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
@@ -34,16 +34,17 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Yield the book of either of its two files, or the books of a folder, sorted by path."""
     if path.suffix == ".entities":
         path = path.with_suffix(".tokens")
-    return read_files(path, _PATTERNS, ledger, lambda file: _read_book(*file, ledger))
+    return read_files(path, _PATTERNS, ledger, _read_files)
 
 
-def _read_book(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
+def _read_files(
+    tokens: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
+) -> Iterator[Document]:
     if ledger.admits(name):
-        entities = path.with_suffix(".entities")
-        for file in (path, entities):
-            if not file.is_file():
-                raise CorpusError(f"{file}: no such file, but BookNLP writes one per book: add it")
-        yield read_book(open_lines(path), open_lines(entities), str(path), name, split, ledger)
+        file = Path(source).with_suffix(".entities")
+        if not file.is_file():
+            raise CorpusError(f"{file}: no such file, but BookNLP writes one per book: add it")
+        yield read_book(tokens, open_lines(file), source, name, split, ledger)
 
 
 def read_book(
@@ -77,18 +78,10 @@ def read_book(
     mentions, named = _read_entities(
         entities, source.removesuffix(".tokens") + ".entities", len(words), ledger
     )
-    spaces = [after[0] > before[1] for before, after in pairwise(bounds)]
-    return Document(
-        name=name,
-        part=0,
-        split=split,
-        genre="",
-        words=tuple(words),
-        sentence_starts=tuple(starts),
-        mentions=tuple(sorted(mentions, key=reading_order)),
-        tags=tuple(tags),
-        space_after=(*spaces, True),
-        named_entities=flatten_entities(named, ledger),
+    spaces = [*(after[0] > before[1] for before, after in pairwise(bounds)), True]
+    kept = flatten_entities(named, ledger)
+    return make_document(
+        name, split, words, starts, mentions, tags=tags, spaces=spaces, named_entities=kept
     )
 
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, Split, reading_order
-from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
+from entity_transformers.corpus.document import CorpusError, Document, Mention, Split, make_document
+from entity_transformers.corpus.files import check_text, find_files, first_line, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import find_chain, join
 from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
@@ -36,16 +36,18 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
         texts = {text.with_suffix(".ann") for text in find_files(path, ("*.txt",))}
         ledger.counts["texts_without_annotations"] += len(texts - {*find_files(path, _PATTERNS)})
     root = path.with_suffix(".ann") if path.is_file() else path
-    return read_files(root, _PATTERNS, ledger, lambda file: _read_files(*file, ledger))
+    return read_files(root, _PATTERNS, ledger, _read_pair)
 
 
-def _read_files(path: Path, name: str, split: Split, ledger: Ledger) -> Iterator[Document]:
+def _read_pair(
+    lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
+) -> Iterator[Document]:
     if ledger.admits(name):
-        text = read_text(path.with_suffix(".txt"))
-        yield make_document(text, open_lines(path), str(path), name, split, ledger)
+        text = read_text(Path(source).with_suffix(".txt"))
+        yield read_annotations(text, lines, source, name, split, ledger)
 
 
-def make_document(
+def read_annotations(
     text: str, lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
 ) -> Document:
     """Return the document of a text and the lines of its annotations; CorpusError names file and
@@ -91,16 +93,7 @@ def make_document(
         Mention(*span, find_chain(chains, number))
         for number, span in zip(spans, found.spans, strict=True)
     )
-    return Document(
-        name=name,
-        part=0,
-        split=split,
-        genre="",
-        words=tuple(found.words),
-        sentence_starts=tuple(found.starts),
-        mentions=tuple(sorted(mentions, key=reading_order)),
-        space_after=tuple(found.spaces),
-    )
+    return make_document(name, split, found.words, found.starts, mentions, spaces=found.spaces)
 
 
 def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, int]:

@@ -23,10 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from entity_transformers.corpus.document import CorpusError, Document
 from entity_transformers.corpus.files import (
     HALVES,
-    SplitFile,
     check_text,
     number_names,
-    open_lines,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
@@ -75,11 +73,7 @@ class Row(BaseModel):
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
-
-    def read_one(file: SplitFile) -> Iterator[Document]:
-        return read_clusters(open_lines(file.path, LONGEST_ROW), str(file.path), *file[1:], ledger)
-
-    return read_files(path, PATTERNS, ledger, read_one)
+    return read_files(path, PATTERNS, ledger, read_clusters, LONGEST_ROW)
 
 
 def read_clusters(
@@ -91,63 +85,59 @@ def read_clusters(
     def parse(values: Mapping[str, Any], where: str) -> Document:
         nameless = next(names)
         row = _check(values, where)
-        named = next((str(one) for key in _NAMES if (one := getattr(row, key)) is not None), "")
-        found = _read_text(row, where) if row.text is not None else _read_words(row, where, ledger)
-        return parse_row({"name": named or nameless, "split": row.split, **found}, where)
+        named = next((str(row[key]) for key in _NAMES if key in row), "")
+        found = _read_text(row, where) if "text" in row else _read_words(row, where, ledger)
+        return parse_row({"name": named or nameless, "split": row["split"], **found}, where)
 
     return read_rows(lines, source, split, ledger, parse)
 
 
-def _check(values: Mapping[str, Any], where: str) -> Row:
+def _check(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the keys that are read, with their values, if it is clear what the spans count."""
     if "subtoken_map" in values:
         raise CorpusError(
             f"{where}: key subtoken_map: its spans count word pieces, expected words: write the"
             " clusters with the document's word indices"
         )
     try:
-        row = Row.model_validate(values)
+        given = Row.model_validate(values).model_dump(exclude_none=True)
     except ValidationError as error:
         raise CorpusError(f"{where}, {describe_fault(error)}") from None
-    has = {
-        key for key in (*_WORDS, "sentences", "text", *_CLUSTERS) if getattr(row, key) is not None
-    }
-    if not has.intersection(_CLUSTERS) or not has.difference(_CLUSTERS):
+    words, spans = given.keys() & {*_WORDS, "sentences", "text"}, given.keys() & {*_CLUSTERS}
+    if not words or not spans:
         keys = f"one of {', '.join(_CLUSTERS)}, and words ({', '.join(_WORDS)}, sentences) or text"
         raise CorpusError(f"{where}: keys {', '.join(values)}, expected {keys}")
-    spans, offsets = has.intersection(_CLUSTERS), {"clusters_token_offsets"}
-    if "text" in has and (offsets == spans) == (len(has - spans) == 1):
+    if "text" in words and (spans == {"clusters_token_offsets"}) == (words == {"text"}):
         raise CorpusError(
-            f"{where}: keys {', '.join(sorted(has))}: do the clusters count words or characters of"
-            " the text? Expected either text or words, not both"
+            f"{where}: keys {', '.join(sorted(words | spans))}: do the clusters count words or"
+            " characters of the text? Expected either text or words, not both"
         )
-    if len(has - spans) > 1:
-        row.text = None
-    return row
+    if len(words) > 1:
+        given.pop("text", None)
+    return given
 
 
-def _pick(row: Row, keys: Sequence[str], where: str) -> tuple[str, Any]:
+def _pick(given: Mapping[str, Any], keys: Sequence[str], where: str) -> tuple[str, Any]:
     """Return the first of the keys that are given, and the value that all of those must share."""
-    given = {key: value for key in keys if (value := getattr(row, key)) is not None}
-    first, *others = given
+    first, *others = (key for key in keys if key in given)
     for key in others:
         if given[key] != given[first]:
             raise CorpusError(f"{where}: {first} and {key} disagree: remove one")
     return first, given[first]
 
 
-def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
+def _read_words(row: Mapping[str, Any], where: str, ledger: Ledger) -> dict[str, Any]:
     """Return our values for a row whose spans are of words. Words of white space, as spaCy produces
     them, are left out and counted, and so are mentions of such words alone.
     """
     key, clusters = _pick(row, _CLUSTERS, where)
-    sentences = [sentence for sentence in row.sentences or [] if sentence]
-    if row.sentences is not None:
-        flat = [word for sentence in sentences for word in sentence]
-        if any(getattr(row, one) not in (None, flat) for one in _WORDS):
+    if "sentences" in row:
+        sentences = [sentence for sentence in row["sentences"] if sentence]
+        words = [word for sentence in sentences for word in sentence]
+        if any(row.get(one, words) != words for one in _WORDS):
             raise CorpusError(f"{where}: sentences disagree with the other words: remove one")
-        words = flat
     else:
-        words = _pick(row, _WORDS, where)[1]
+        _, words = _pick(row, _WORDS, where)
         sentences = [words]
     if words[:1] == ["[CLS]"]:
         raise CorpusError(f"{where}: the first word is [CLS]: found word pieces, expected words")
@@ -179,10 +169,10 @@ def _read_words(row: Row, where: str, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _read_text(row: Row, where: str) -> dict[str, Any]:
+def _read_text(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return our values for a row whose spans are of characters."""
     key, clusters = _pick(row, _CLUSTERS, where)
-    text = row.text or ""
+    text = row["text"]
     check_text(text, where, LONGEST_ROW, HALVES)
     spans: list[tuple[int, int]] = []
     for chain, cluster in enumerate(clusters):
@@ -193,7 +183,7 @@ def _read_text(row: Row, where: str) -> dict[str, Any]:
                     f" a mention and the one after its last, out of {len(text)} characters"
                 )
             spans.append((start, end))
-    strings = row.clusters_strings
+    strings = row.get("clusters_strings")
     if strings is not None and strings != [[text[a:b] for a, b in one] for one in clusters]:
         raise CorpusError(
             f"{where}: clusters_strings differ from the spans of {key} in text, expected [start,"

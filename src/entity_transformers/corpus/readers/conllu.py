@@ -11,27 +11,26 @@ place-103), are read; others are refused. Format: Nedoluzhko et al. (2022), Core
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, reading_order
+from entity_transformers.corpus.document import CorpusError, Document, Mention, make_document
 from entity_transformers.corpus.files import (
-    SplitFile,
     check_lines,
     check_text,
     find_files,
     first_line,
     is_html,
     number_names,
-    open_lines,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.parquet import TAGS
 from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers.ontonotes import TAGS
 
 PENN = frozenset((*TAGS, "#", "GW", "_"))
 FROM_UNIVERSAL = {
@@ -51,8 +50,7 @@ _HEADLESS = re.compile(r"(?:[a-zA-Z_]+-(?=[0-9]))?(?P<id>[a-zA-Z_]*[0-9]+(?:\[[0
 _FIRST = re.compile(r"#\s*(newdoc|newpar|global\.|sent_id|text\s*=)")
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """An ``Entity`` cell: an opening bracket in it starts at word ``start``, a closing one ends at
     ``end`` (exclusive). The two are equal at an empty node; ``line`` is the cell's line.
     """
@@ -98,6 +96,18 @@ class Table:
         """Return the error at a line."""
         return CorpusError(f"{self.source}, line {line}, column {column}: {message}")
 
+    def add_word(self, fields: Sequence[str], line: int, space_after: bool) -> None:
+        """Append the word of a row."""
+        for column in (2, 4, 5):
+            if fields[column - 1].split() != [fields[column - 1]]:
+                message = f"{shown(fields[column - 1])}, expected a string without white space"
+                raise self.fault(line, message, column)
+        self.words.append(fields[1])
+        self.universal.append(fields[3])
+        self.tags.append(fields[4])
+        self.lines.append(line)
+        self.space_after.append(space_after)
+
 
 @dataclass
 class Block:
@@ -110,12 +120,8 @@ class Block:
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
-
-    def read_one(file: SplitFile) -> Iterator[Document]:
-        return read_documents(open_lines(file.path), str(file.path), *file[1:], ledger)
-
-    return read_files(path, _PATTERNS, ledger, read_one)
+    """Yield the documents of a file or of a folder's files."""
+    return read_files(path, _PATTERNS, ledger, read_documents)
 
 
 def read_documents(
@@ -137,26 +143,19 @@ def read_documents(
                 if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
                     message = "most words are _, expected the words of the text: leave it out"
                     raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
-                yield make_document(table, own, split, read_mentions(table, ledger))
+                yield make_document(
+                    own,
+                    split,
+                    table.words,
+                    table.sentence_starts,
+                    read_mentions(table, ledger),
+                    tags=choose_tags(table),
+                    spaces=table.space_after,
+                )
         except CorpusError as error:
             ledger.reject(label, error)
     if empty:
         raise CorpusError(f"{source}: no words in this file, expected CoNLL-U: remove it")
-
-
-def make_document(table: Table, name: str, split: str, mentions: tuple[Mention, ...]) -> Document:
-    """Return the document of a table's words and these mentions."""
-    return Document(
-        name=name,
-        part=0,
-        split=split,
-        genre="",
-        words=tuple(table.words),
-        sentence_starts=tuple(table.sentence_starts),
-        mentions=mentions,
-        tags=choose_tags(table),
-        space_after=tuple(table.space_after),
-    )
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[Block]:
@@ -200,19 +199,18 @@ def read_table(block: Block, source: str) -> Table:
             continue
         if line[0] == "#":
             continue
-        fields, match = _split_row(line, f"{source}, line {number}")
+        fields, position, kind = _split_row(line, f"{source}, line {number}")
         spaced = "SpaceAfter=No" not in fields[9].split("|")
-        kind = match[2] or ""
         if kind.startswith("-"):
             joined_until, space = int(kind[1:]), spaced
         elif not kind:
             if fresh:
                 table.sentence_starts.append(len(table.words))
                 fresh = False
-            position = int(match[1])  # no space inside a multiword token
+            # no space inside a multiword token
             inside = position <= joined_until
             after = (space and position == joined_until) if inside else spaced
-            _add_word(table, fields, number, after)
+            table.add_word(fields, number, after)
         _add_cell(table, fields[9], number, kind)
     if not table.words:
         raise CorpusError(
@@ -222,7 +220,8 @@ def read_table(block: Block, source: str) -> Table:
     return table
 
 
-def _split_row(line: str, where: str) -> tuple[list[str], re.Match[str]]:
+def _split_row(line: str, where: str) -> tuple[list[str], int, str]:
+    """Return a row's fields and the two parts of its id: 3 and "", 3 and -4, or 3 and .1."""
     fields = line[:-1].split("\t")
     if len(fields) != _COLUMNS:
         raise CorpusError(f"{where}: {len(fields)} columns ({shown(line)}), expected {_COLUMNS}")
@@ -231,20 +230,7 @@ def _split_row(line: str, where: str) -> tuple[list[str], re.Match[str]]:
         raise CorpusError(
             f"{where}, column 1: {shown(fields[0])}, expected a word number such as 3, 3-4 or 3.1"
         )
-    return fields, match
-
-
-def _add_word(table: Table, fields: Sequence[str], number: int, space_after: bool) -> None:
-    word, universal, tag = fields[1], *fields[3:5]
-    if f"{word} {universal} {tag}".split() != [word, universal, tag]:
-        column = next(one for one in (2, 4, 5) if fields[one - 1].split() != [fields[one - 1]])
-        message = f"{shown(fields[column - 1])}, expected a string without white space"
-        raise table.fault(number, message, column)
-    table.words.append(word)
-    table.universal.append(universal)
-    table.tags.append(tag)
-    table.lines.append(number)
-    table.space_after.append(space_after)
+    return fields, int(match[1]), match[2] or ""
 
 
 def _add_cell(table: Table, misc: str, number: int, kind: str) -> None:
@@ -272,9 +258,10 @@ def choose_tags(table: Table) -> tuple[str, ...] | None:
     return tuple("XX" if tag == "_" else tag for tag in tags) if {*tags} - {"_"} else None
 
 
-def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
-    """Return the document's mentions in reading order. Chains have the numbers in their entities'
-    names, such as 5 in e5, if those all differ, and are otherwise numbered by first mention.
+def read_mentions(table: Table, ledger: Ledger) -> list[Mention]:
+    """Return the document's mentions by start, the longest first. Chains have the numbers in their
+    entities' names, such as 5 in e5, if those all differ, and are otherwise numbered by first
+    mention.
 
     A bracket or piece without a partner raises CorpusError; if the ledger's policy is skip, only
     the bracket is dropped, and counted as ``unmatched_brackets``.
@@ -288,21 +275,19 @@ def read_mentions(table: Table, ledger: Ledger) -> tuple[Mention, ...]:
         )
         raise table.fault(line, f"{message} in this document: {advice}", 10)
     kept = [one for one in found if one.start < one.end]
-    for kind, number in (
-        ("unmatched_brackets", len(unmatched)),
-        ("discontinuous_mentions", sum(one.pieces > 1 for one in kept)),
-        ("mentions_of_empty_nodes", len(found) - len(kept)),
-    ):
-        if number:
-            ledger.counts[kind] += number
+    counts = Counter(
+        unmatched_brackets=len(unmatched),
+        discontinuous_mentions=sum(one.pieces > 1 for one in kept),
+        mentions_of_empty_nodes=len(found) - len(kept),
+    )
+    ledger.counts.update(+counts)  # those that are not 0
     kept.sort(key=lambda one: (one.start, -one.end))
     names = [*dict.fromkeys(one.entity for one in kept)]
     digits = [re.search(r"[0-9]{1,18}\Z", name) for name in names]
     numbers = [int(match[0]) for match in digits if match]
     distinct = len({*numbers}) == len(names)
     chains = dict(zip(names, numbers if distinct else count(1), strict=False))
-    mentions = (Mention(one.start, one.end, chains[one.entity]) for one in kept)
-    return tuple(sorted(mentions, key=reading_order))
+    return [Mention(one.start, one.end, chains[one.entity]) for one in kept]
 
 
 def match_brackets(table: Table) -> tuple[list[Bracket], list[tuple[int, str]]]:

@@ -24,12 +24,10 @@ from entity_transformers.corpus.document import (
     reading_order,
 )
 from entity_transformers.corpus.files import (
-    SplitFile,
     check_text,
     find_files,
     first_line,
     is_html,
-    open_lines,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
@@ -98,24 +96,27 @@ class Row(BaseModel):
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Yield a file's or folder's documents, by path, which names the split of rows without one."""
+    return read_files(path, PATTERNS, ledger, read_documents, LONGEST_ROW)
 
-    def read_one(file: SplitFile) -> Iterator[Document]:
-        return read_rows(open_lines(file.path, LONGEST_ROW), str(file.path), file.split, ledger)
 
-    return read_files(path, PATTERNS, ledger, read_one)
+def read_documents(
+    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
+) -> Iterator[Document]:
+    """Yield the documents of a file's lines, each of which has a name of its own."""
+    return read_rows(lines, source, split, ledger, parse_row)
 
 
 def read_rows(
     lines: Iterable[str],
     source: str,
-    split: str = "train",
-    ledger: Ledger | None = None,
-    parse: Callable[[Mapping[str, Any], str], Document] | None = None,
+    split: str,
+    ledger: Ledger,
+    parse: Callable[[Mapping[str, Any], str], Document],
 ) -> Iterator[Document]:
-    """Yield the documents that ``parse`` (default `parse_row`) makes of each line's JSON object and
-    its place; a bad row raises CorpusError or is recorded.
+    """Yield the documents that ``parse`` makes of each line's JSON object and its place; a bad row
+    raises CorpusError or is recorded.
     """
-    ledger, parse, empty = ledger or Ledger(), parse or parse_row, True
+    empty = True
     for number, line in enumerate(lines, 1):
         if line == "\n":
             continue

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from entity_transformers.corpus.document import CorpusError, Document, Split
+from entity_transformers.corpus.document import CorpusError, Document, Split, make_document
 from entity_transformers.corpus.files import check_text, is_html, open_lines, shown, split_from_path
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
@@ -28,9 +28,7 @@ _FEWEST = 20
 """Passages needed to tell the two texts apart by their capitals; fewer may be of either text."""
 
 
-def parse_passages(
-    lines: Iterable[str], source: str, text: Text, ledger: Ledger | None = None
-) -> Iterator[Row]:
+def parse_passages(lines: Iterable[str], source: str, text: Text, ledger: Ledger) -> Iterator[Row]:
     """Yield rows {"text": whole passage, "target_start": character offset of the target word} of
     one file given as lines.
 
@@ -38,7 +36,7 @@ def parse_passages(
     or is recorded in the ledger. A file without any passage, or most of whose passages have
     capitals as only the other text has them, raises CorpusError at its end under every policy.
     """
-    ledger, count, capitals = ledger or Ledger(), 0, 0
+    count = capitals = 0
     for number, line in enumerate(lines, 1):
         if line == "\n":
             continue
@@ -91,18 +89,11 @@ def _parse(line: str, where: str, text: Text) -> str:
 
 
 def make_documents(
-    lines: Iterable[str], source: str, text: Text, split: Split, ledger: Ledger | None = None
+    lines: Iterable[str], source: str, text: Text, split: Split, ledger: Ledger
 ) -> Iterator[Document]:
     """Yield each passage as a document without chains, so that it is counted like any corpus."""
     for number, row in enumerate(parse_passages(lines, source, text, ledger)):
-        yield Document(
-            name="lambada",
-            part=number,
-            split=split,
-            genre="",
-            words=tuple(row["text"].split()),
-            sentence_starts=(0,),
-        )
+        yield make_document("lambada", split, row["text"].split(), [0], part=number)
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:

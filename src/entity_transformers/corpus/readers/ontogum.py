@@ -3,10 +3,16 @@ from ``coref/ontogum/conllu/``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from entity_transformers.corpus.document import SPLITS, CorpusError, Document, NamedEntity, Split
+from entity_transformers.corpus.document import (
+    SPLITS,
+    CorpusError,
+    Document,
+    NamedEntity,
+    Split,
+    make_document,
+)
 from entity_transformers.corpus.files import find_packed, find_root, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import flatten_entities
@@ -52,7 +58,7 @@ def _read_files(
                     f"{path}: {name} has no {what}: add it, or name it in corpus.exclude"
                 )
             chains = read_table(open_lines(layer[name]), str(layer[name]))
-            yield make_document(name, splits[name], dep, chains, ledger)
+            yield join_layers(name, splits[name], dep, chains, ledger)
         except CorpusError as error:
             ledger.reject(f"{name}#0", error)
     ledger.reject_missing(
@@ -109,15 +115,20 @@ def check_text(name: str, dep: Table) -> None:
         raise dep.fault(line, "'_', expected a Penn Treebank tag", 5)
 
 
-def make_document(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
+def join_layers(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
     """Return the document of its two tables; CorpusError if they differ."""
     _check_alignment(dep, chains)
     entities = [entity for entity, is_name in match_typed(dep) if is_name]
     parts = name.split("_")
-    return replace(
-        conllu.make_document(dep, name, split, read_mentions(chains, ledger)),
+    return make_document(
+        name,
+        split,
+        dep.words,
+        dep.sentence_starts,
+        read_mentions(chains, ledger),
         genre=parts[1] if len(parts) > 2 else "",  # bio in GUM_bio_byron
-        tags=tuple(dep.tags),
+        tags=dep.tags,
+        spaces=dep.space_after,
         named_entities=flatten_entities(entities, ledger),
     )
 

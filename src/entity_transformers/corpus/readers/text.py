@@ -15,7 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from entity_transformers.corpus.books import count_lost, read_book
-from entity_transformers.corpus.document import CorpusError, Document, Split, check_words
+from entity_transformers.corpus.document import (
+    CorpusError,
+    Document,
+    Split,
+    check_words,
+    make_document,
+)
 from entity_transformers.corpus.files import (
     SPLIT_NAMES,
     check_text,
@@ -105,11 +111,10 @@ def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
     """Choose each book's split by its folders, if those of any book name one, else by a digest of
     its name. Fewer than three books are all train.
     """
-    named = {
-        name: next((SPLIT_NAMES[part] for part in reversed(folders) if part in SPLIT_NAMES), None)
-        for name, path in books.items()
-        for folders in [[part.lower() for part in path.parts[:-1]]]
-    }
+    named: dict[str, Split | None] = {}
+    for name, path in books.items():
+        folders = reversed(path.parent.as_posix().lower().split("/"))
+        named[name] = next(filter(None, map(SPLIT_NAMES.get, folders)), None)
     if any(named.values()):
         return {name: split or "train" for name, split in named.items()}
     return draw_splits(books, ("dev", "test") if len(books) >= 3 else ())
@@ -131,15 +136,7 @@ def _read_book(file: Path, name: str, split: Split, ledger: Ledger) -> Iterator[
         )  # fmt: skip
     for part, lines in enumerate(chapters):
         found, spaces, starts = split_text(lines)
-        yield Document(
-            name=name,
-            part=part,
-            split=split,
-            genre="",
-            words=tuple(found),
-            sentence_starts=tuple(starts),
-            space_after=tuple(spaces),
-        )
+        yield make_document(name, split, found, starts, part=part, spaces=spaces)
 
 
 def read_text(file: Path) -> str:

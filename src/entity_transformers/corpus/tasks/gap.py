@@ -6,7 +6,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
+from entity_transformers.corpus.tasks import Example, Task, read_each, read_lines
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
 
 _COMMIT = "83135f26025cdd705c04f77e940d0c9201116b80"

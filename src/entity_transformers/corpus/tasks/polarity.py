@@ -5,7 +5,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
+from entity_transformers.corpus.tasks import Example, Task, read_each, read_lines
 
 _COMMIT = "5db857e6f7df11eabb5e5665836db9ec8df07e28"
 _CORPORA = f"{RAW}/nltk/nltk_data/{_COMMIT}/packages/corpora"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
+from entity_transformers.corpus.tasks import Example, Task, read_each, read_lines
 
 _COMMIT = "7b585a3f077fdea899780eb0473940522ae44a2e"
 _PARTS = f"{RAW}/OanaMariaCamburu/e-SNLI/{_COMMIT}/dataset/eSNLI"

@@ -15,7 +15,7 @@ from entity_transformers.corpus.conll2012 import read_rows
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
+from entity_transformers.corpus.tasks import Example, Task, read_each, read_lines
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive, write_option
 
 _COMMIT = "0bce984dd081bbc10b0622f326727a024c607895"

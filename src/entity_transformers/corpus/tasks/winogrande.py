@@ -7,7 +7,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
+from entity_transformers.corpus.tasks import Example, Task, read_each, read_lines
 
 _WINOGRANDE = f"{RAW}/zhang-edward/WinoGrande/ea61adace986f13f152757273a9b0840887efe65/data"
 _FILES = ("train_l.jsonl", "dev.jsonl")

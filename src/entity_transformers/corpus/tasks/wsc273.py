@@ -6,7 +6,7 @@ from pathlib import Path
 
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.sources import RAW, pinned
-from entity_transformers.corpus.tasks.example import Example, Task, read_each, read_lines
+from entity_transformers.corpus.tasks import Example, Task, read_each, read_lines
 from entity_transformers.corpus.tasks.pronouns import write_option
 
 _COMMIT = "72486e3223baa48b843bd6f39447f1937674024e"

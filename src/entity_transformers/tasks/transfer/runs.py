@@ -11,8 +11,14 @@ import torch
 
 from entity_transformers import runtime
 from entity_transformers.corpus.alignment import find_end
-from entity_transformers.corpus.tasks import Example, Task, find_task
-from entity_transformers.corpus.tasks.example import group_examples, load_examples, thin_out
+from entity_transformers.corpus.tasks import (
+    Example,
+    Task,
+    find_task,
+    group_examples,
+    load_examples,
+    thin_out,
+)
 from entity_transformers.models.base import LanguageModel, build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Row, Rows, Run
