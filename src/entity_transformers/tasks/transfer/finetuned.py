@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from entity_transformers.corpus.tasks import Task
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.inputs import NEW, Inputs
-from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 SORTED = 8

@@ -16,10 +16,10 @@ from entity_transformers.corpus.tasks.example import group_examples, load_exampl
 from entity_transformers.models.base import LanguageModel, build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Row, Rows, Run
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs
-from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
