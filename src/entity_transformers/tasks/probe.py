@@ -128,10 +128,8 @@ def ask(
     columns = ["document", "group", "candidates", *BASELINES]
     kinds = dict.fromkeys(columns[:3], "int64") | dict.fromkeys(BASELINES, "float64")
     table = pd.DataFrame(rows, columns=columns).astype(kinds)
-    entities = {(place.document, place.entity) for place in places}
-    later = len(places) - len(entities)
-    about = corpus.split, corpus.names
-    return Questions(*about, windows, table, list(groups), len(places), later)
+    later = len(places) - len({(place.document, place.entity) for place in places})
+    return Questions(corpus.split, corpus.names, windows, table, [*groups], len(places), later)
 
 
 def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuestions:
@@ -348,8 +346,8 @@ def question_rows(questions: Questions) -> Rows:
     for name, value in counts.items():
         yield {"measure": name, "value": value, "split": questions.split}
     for group, mask in questions.masks.items():
+        about = {"split": questions.split, "group": group, "count": int(mask.sum())}
         for name in BASELINES:
-            about = {"split": questions.split, "group": group, "count": int(mask.sum())}
             share = _share(table[name].to_numpy(), mask)
             yield {"measure": f"accuracy_{name}", "value": share, **about}
 

@@ -105,9 +105,8 @@ class Trainings:
 
     def score(self, name: str, recipe: Recipe, seed: int) -> list[Row]:
         """Train on a task; return the scores on its dev and test, and on those of other tasks."""
-        others: tuple[str, ...] = ()
-        if find_task(name).shape == "pronoun":
-            others = tuple(other for other in self.section.also_score if other != name)
+        pronoun = find_task(name).shape == "pronoun"
+        others = [one for one in self.section.also_score if pronoun and one != name]
         model, inputs = self.train(name, recipe, seed)
         about = {"task": name, "split": "train"}
         rows: list[Row] = [
