@@ -142,7 +142,7 @@ def test_it_is_the_equations(story: Story) -> None:
     decisions, embeddings = decider.decide(text)
     parts, shifts = retell(decider, text)
     assert torch.stack(decisions, 1).numpy() == pytest.approx(np.array(parts), abs=1e-6)
-    shifted = decider.score_words(text.states, embeddings[story.given]) - text.states
+    shifted = decider.shift(embeddings[story.given])
     assert shifted.numpy() == pytest.approx(torch.stack(shifts).numpy(), abs=1e-6)
 
 
@@ -296,7 +296,7 @@ def test_what_comes_later_changes_nothing(story: Story, other: Story, place: int
     found = []
     for text in (one, another):
         decisions, embeddings = decider.decide(text)
-        words = decider.score_words(text.states, embeddings[text.story.given])
+        words = text.states + decider.shift(embeddings[text.story.given])
         found.append(torch.cat([torch.stack(decisions, 1), words], 1)[:place])
     assert torch.allclose(*found, atol=1e-12, rtol=0)
 
@@ -307,7 +307,6 @@ def test_mentions_become_decisions() -> None:
     story = tell_story(labels, spans, longest=2)
     assert story.entity.tolist() == labels.tolist()
     assert story.length.tolist() == [0, 2, 0, 1, 2, 0, 0, 1, 1]  # three tokens: two, then one
-    assert story.asked.tolist() == [True, True, False, True, True, False, True, True, True]
     assert story.which.tolist() == [0, 1, 0, 1, 1]
     assert story.count.tolist() == [[0, 0, 0], [0, 1, 0], [0, 2, 0], [0, 2, 1], [0, 3, 1]]
     assert story.age.tolist() == [[0, 0, 0], [0, 1, 0], [0, 1, 0], [0, 4, 2], [0, 1, 3]]

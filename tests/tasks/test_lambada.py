@@ -22,18 +22,18 @@ from entity_transformers.tasks.lambada import encode_passages, passage_rows, sco
     scope="module", params=["sample", "original", pytest.param("openai", marks=pytest.mark.slow)]
 )
 def material(request) -> tuple[Tokenizer, list[str]]:
-    """A tokenizer and 20 passages: learnt and generated, or GPT-2's own and real LAMBADA's."""
+    """A tokenizer and ten passages: learnt and generated, or GPT-2's own and real LAMBADA's."""
     if request.param == "sample":
         texts = read_passages()
         documents = (Document("p", 0, "train", "", tuple(one.split()), (0,)) for one in texts)
-        return learn_tokenizer(documents, 2000, "every_word"), texts[:20]
+        return learn_tokenizer(documents, 2000, "every_word"), texts[:10]
     folder = request.getfixturevalue("shared_data")
     return load_gpt2_tokenizer(folder / "gpt2-bpe"), read_texts(folder / "lambada", request.param)
 
 
 def read_texts(folder: Path, variant: str) -> list[str]:
     name = "lambada_test.jsonl" if variant == "openai" else "lambada_test_plain_text.txt"
-    lines = (folder / name).read_text(encoding="utf-8").split("\n")[:20]
+    lines = (folder / name).read_text(encoding="utf-8").split("\n")[:10]
     return [json.loads(line)["text"] for line in lines] if variant == "openai" else lines
 
 
@@ -102,7 +102,7 @@ def test_a_target_of_several_tokens_is_right_only_if_all_are(model, tokenizer, t
 
 @pytest.mark.parametrize("window", [128, 60])
 def test_passage_and_word_measures_equal_logits_by_hand(model, tokenizer, texts, window):
-    passages = encode_passages(read_rows(texts[:12]), tokenizer)
+    passages = encode_passages(read_rows(texts), tokenizer)
     scores = score_passages(model, passages, window=window, batch=5)
     for i, passage in enumerate(passages):
         kept = passage.tokens[-(window + 1) :].astype(np.int64)
@@ -126,7 +126,7 @@ def starts_word(tokenizer, tokens, j) -> bool:
 def test_summary_adds_up(model, tokenizer, texts):
     scores = score_passages(model, encode_passages(read_rows(texts), tokenizer), window=60, batch=8)
     summary = summarise(scores)
-    assert summary["passages"] == 20
+    assert summary["passages"] == 10
     assert summary["truncated"] == scores.truncated.sum() > 0
     nats = scores.target_nll.tolist()
     assert summary["last_word_nll"] == pytest.approx(math.fsum(nats))

@@ -205,8 +205,10 @@ def test_answers_equal_loops_over_the_models_own_matrices(request, kind, labels)
     assert set(found) == {("self", "off"), *more}
     for given in {given for _, given in found}:
         for attention, expected in score_plainly(model, corpus, given == "on").items():
-            np.testing.assert_allclose(found[attention, given].credits, expected, atol=1e-6)
-    assert all(scores.by_distance is None for scores in found.values())
+            np.testing.assert_allclose(
+                found[attention, given].answers["correct"], expected, atol=1e-6
+            )
+    assert {name for scores in found.values() for name in scores.answers} == {"correct"}
 
 
 def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(gpt2):
@@ -231,7 +233,9 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(gpt2)
         return profile[:, :, np.maximum(apart, 0)]
 
     expected = score_plainly(gpt2, CORPUS, False, {"self": spread})["self"]
-    np.testing.assert_array_equal(found["self", "off"].by_distance, expected.astype(np.float32))
+    np.testing.assert_array_equal(
+        found["self", "off"].answers["by_distance"], expected.astype(np.float32)
+    )
 
 
 def shape_of(layers: int, heads: int) -> SimpleNamespace:
@@ -245,7 +249,7 @@ def test_equal_weights_are_spread_evenly():
     for first in QUESTIONS.windows:
         scores.see(0, None, np.array([first]))
         even.see(0, torch.full((1, 2, WINDOW, WINDOW), 0.1), np.array([first]))
-    np.testing.assert_array_equal(scores.credits, even.credits)
+    np.testing.assert_array_equal(scores.answers["correct"], even.answers["correct"])
 
 
 def test_a_split_without_questions_has_empty_answers(gpt2e):
@@ -253,7 +257,7 @@ def test_a_split_without_questions_has_empty_answers(gpt2e):
     nothing = give(replace(CORPUS, mentions=none, gold=zeros), "gold")
     questions = ask(DOCUMENTS, nothing, GROUPS, window=WINDOW)
     found = score_heads(gpt2e, nothing, questions, window=WINDOW, batch=3)
-    assert {scores.credits.shape for scores in found.values()} == {(2, 2, 0)}
+    assert {scores.answers["correct"].shape for scores in found.values()} == {(2, 2, 0)}
     assert not any(scores.profile.any() for scores in found.values())
 
 
@@ -294,7 +298,7 @@ def make_scores(credits: list[list[list[float]]], control: bool = True) -> HeadS
     array = np.array(credits, np.float32)
     layers, heads, questions = array.shape
     scores = HeadScores(shape_of(layers, heads), make_questions([0] * questions), window=5)
-    scores.credits, scores.by_distance = array, 1 - array if control else None
+    scores.answers = {"correct": array} | ({"by_distance": 1 - array} if control else {})
     return scores
 
 

@@ -31,6 +31,7 @@ from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Run, execute
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import ParamsError, read_values
 from entity_transformers.tasks.transfer import finetuned
@@ -48,7 +49,6 @@ from entity_transformers.tasks.transfer.finetuned import (
     train,
 )
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs, shorten
-from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.tasks.transfer.runs import finetune, judge_groups, pair_versions, score_gap
 
 WINDOW, PAPER = 24, ROOT / "params.yaml"

@@ -49,27 +49,19 @@ def read_memory(
         for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
             # a layer returns no weights for a window without entities, where it reads nothing
             layers = [one.float().mean(1) for one in seen.values() if one is not None]
-            if layers:
-                weights = (torch.stack(layers).sum(0) / len(seen)).cpu().numpy()
-                for row, ended in enumerate(reading.ended):
-                    where = reading.where[row][reading.valid[row]]
-                    shares = _sum_by_entity(weights[row], corpus.given, where, reading.where.shape)
-                    following = where[: len(where) - ended] + 1
-                    shares = shares[: len(following), 1:]
-                    top = np.argsort(-shares, axis=1, kind="stable")[:, :TOP]
-                    amount = np.take_along_axis(shares, top, 1)
-                    entity[following, : top.shape[1]] = np.where(amount > 0, top + 1, 0)
-                    share[following, : top.shape[1]] = amount
+            if not layers:
+                continue
+            weights = (torch.stack(layers).sum(0) / len(seen)).cpu().numpy()
+            context = weights.shape[1] - reading.where.shape[1]  # tokens that are read again
+            for row, ended in enumerate(reading.ended):
+                where = reading.where[row][reading.valid[row]]
+                labels = corpus.given[where[0] - context : where[-1] + 1]
+                read = weights[row, context : context + len(where), : len(labels)]
+                by_entity = read @ np.eye(int(labels.max()) + 1, dtype=read.dtype)[labels]
+                following = where[: len(where) - ended] + 1
+                shares = by_entity[: len(following), 1:]
+                top = np.argsort(-shares, axis=1, kind="stable")[:, :TOP]
+                amount = np.take_along_axis(shares, top, 1)
+                entity[following, : top.shape[1]] = np.where(amount > 0, top + 1, 0)
+                share[following, : top.shape[1]] = amount
     return {"entity": entity, "share": share}
-
-
-def _sum_by_entity(
-    weights: np.ndarray, given: np.ndarray, where: np.ndarray, shape: tuple[int, ...]
-) -> np.ndarray:
-    """Sum the attention weights [T, T] of a window by the entity of the token read: [n, entities +
-    1]. The last ``shape[1]`` positions are new; ``where`` [n] are those that are not padding.
-    """
-    context = weights.shape[1] - shape[1]
-    labels = given[where[0] - context : where[-1] + 1]
-    mine = weights[context : context + len(where), : len(labels)]
-    return mine @ np.eye(int(labels.max()) + 1, dtype=mine.dtype)[labels]

@@ -31,9 +31,6 @@ from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 
 BASELINES = ("nearest", "same_head", "chance")
-ACCURACIES = ("chosen_accuracy", "accuracy", "accuracy_by_distance", "best_accuracy")
-CHOICES = ("layer", "head", *ACCURACIES)
-"""The measures of `choice_rows`."""
 TIE = 1e-6
 Key = tuple[str, str]
 """An attention and whether the model is given entities, as in ("self", "off")."""
@@ -131,10 +128,8 @@ def ask(
     columns = ["document", "group", "candidates", *BASELINES]
     kinds = dict.fromkeys(columns[:3], "int64") | dict.fromkeys(BASELINES, "float64")
     table = pd.DataFrame(rows, columns=columns).astype(kinds)
-    entities = {(place.document, place.entity) for place in places}
-    later = len(places) - len(entities)
-    about = corpus.split, corpus.names
-    return Questions(*about, windows, table, list(groups), len(places), later)
+    later = len(places) - len({(place.document, place.entity) for place in places})
+    return Questions(corpus.split, corpus.names, windows, table, [*groups], len(places), later)
 
 
 def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuestions:
@@ -181,21 +176,12 @@ def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
     return (chosen & asked.same).sum(-1) / chosen.sum(-1)
 
 
-def credit_attention(rows: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """Return the `credit_choices` [..., Q] of the weights [..., Q, T] of the asking tokens' rows,
-    summed over each mention's tokens.
-    """
-    pooled = np.add.reduceat(rows[..., asked.tokens], asked.firsts, axis=-1)
-    return credit_choices(pooled, asked)
-
-
 class HeadScores:
-    """The answers of the heads of one attention.
+    """The answers of the heads of one attention, float32 [L, H, Q] each.
 
-    credits      float32 [L, H, Q]          1 where the head's choice is of the chain, 0 where not
-                 (ties: a fraction)
-    by_distance  float32 [L, H, Q] or None  the same for an attention that is the head's mean at
-                 each distance, ``profile``, on another split (a control for position)
+    correct      1 where the head's choice is of the chain, 0 where not (ties: a fraction)
+    by_distance  with a ``profile`` alone: the same for an attention that is the head's mean at each
+                 distance, ``profile``, on another split (a control for position)
     """
 
     def __init__(
@@ -208,8 +194,9 @@ class HeadScores:
     ) -> None:
         shape = (len(model.attention_modules()["self"]), model.heads)
         self.questions, self.given = questions, profile
-        self.credits = np.zeros((*shape, len(questions.table)), np.float32)
-        self.by_distance = None if profile is None else np.zeros_like(self.credits)
+        names = ("correct",) if profile is None else ("correct", "by_distance")
+        size = (*shape, len(questions.table))
+        self.answers = {name: np.zeros(size, np.float32) for name in names}
         self.sums, self.counts = np.zeros((*shape, window)), np.zeros((shape[0], window), np.int64)
 
     @property
@@ -231,7 +218,7 @@ class HeadScores:
                 last = int(max(asked.queries.max(), asked.tokens.max())) + 1
                 even = np.arange(last) <= asked.queries[:, None]
                 even = (even / (asked.queries[:, None] + 1)).astype(np.float32)
-                rows = np.broadcast_to(even, (self.credits.shape[1], *even.shape))
+                rows = np.broadcast_to(even, (self.sums.shape[1], *even.shape))
             else:
                 queries = torch.from_numpy(asked.queries).to(weights.device)
                 rows = weights[row][:, queries].float().cpu().numpy()
@@ -240,15 +227,17 @@ class HeadScores:
                         f"an attention weight of layer {layer + 1} is not finite,"
                         " so the model diverged: train it again"
                     )
-            self.credits[layer][:, asked.numbers] = credit_attention(rows, asked)
             distance = asked.queries[:, None] - np.arange(rows.shape[-1])
+            shown = {"correct": rows}
+            if self.given is not None:
+                shown["by_distance"] = self.given[layer][:, np.maximum(distance, 0)]
+            for name, attention in shown.items():
+                pooled = np.add.reduceat(attention[..., asked.tokens], asked.firsts, axis=-1)
+                self.answers[name][layer][:, asked.numbers] = credit_choices(pooled, asked)
             for number, apart in enumerate(distance):
                 visible = apart >= 0
                 self.sums[layer][:, apart[visible]] += rows[:, number, visible]  # no duplicates
                 self.counts[layer][apart[visible]] += 1
-            if self.by_distance is not None and self.given is not None:
-                control = self.given[layer][:, np.maximum(distance, 0)]
-                self.by_distance[layer][:, asked.numbers] = credit_attention(control, asked)
 
 
 Heads = Mapping[Key, HeadScores]
@@ -313,13 +302,13 @@ def score_heads(
     return found
 
 
-def choose_head(credits: np.ndarray, mask: np.ndarray) -> Best:
-    """Return the layer and head, from 0, with the most right answers among the questions of
-    ``mask``, the first in a tie; None without questions.
+def choose_head(correct: np.ndarray, mask: np.ndarray) -> Best:
+    """Return the layer and head, from 0, with the most right answers [L, H, Q] among the questions
+    of ``mask``, the first in a tie; None without questions.
     """
     if not mask.any():
         return None
-    totals = credits[..., mask].sum(-1, dtype=np.float64)
+    totals = correct[..., mask].sum(-1, dtype=np.float64)
     layer, head = np.unravel_index(int(totals.argmax()), totals.shape)
     return int(layer), int(head)
 
@@ -327,14 +316,17 @@ def choose_head(credits: np.ndarray, mask: np.ndarray) -> Best:
 def choose_heads(heads: Heads, questions: Questions) -> dict[Key, dict[str, Best]]:
     """Return the best head of every attention for every group."""
     return {
-        key: {name: choose_head(scores.credits, mask) for name, mask in questions.masks.items()}
+        key: {
+            name: choose_head(scores.answers["correct"], mask)
+            for name, mask in questions.masks.items()
+        }
         for key, scores in heads.items()
     }
 
 
-def _share(credits: np.ndarray, mask: np.ndarray) -> float | None:
-    """Return the mean of ``credits`` [Q] over the questions of ``mask``; None without any."""
-    return float(credits[mask].mean(dtype=np.float64)) if mask.any() else None
+def _share(answers: np.ndarray, mask: np.ndarray) -> float | None:
+    """Return the mean of ``answers`` [Q] over the questions of ``mask``; None without any."""
+    return float(answers[mask].mean(dtype=np.float64)) if mask.any() else None
 
 
 def question_rows(questions: Questions) -> Rows:
@@ -354,8 +346,8 @@ def question_rows(questions: Questions) -> Rows:
     for name, value in counts.items():
         yield {"measure": name, "value": value, "split": questions.split}
     for group, mask in questions.masks.items():
+        about = {"split": questions.split, "group": group, "count": int(mask.sum())}
         for name in BASELINES:
-            about = {"split": questions.split, "group": group, "count": int(mask.sum())}
             share = _share(table[name].to_numpy(), mask)
             yield {"measure": f"accuracy_{name}", "value": share, **about}
 
@@ -371,24 +363,24 @@ def choice_rows(
     how much the choice matters).
     """
     for (attention, entities), best in chosen.items():
-        here, there = (side[attention, entities] for side in heads)
+        here, there = (side[attention, entities].answers for side in heads)
+        control = there.get("by_distance")
         for group, head in best.items():
             first, second = masks = [asked.masks[group] for asked in questions]
-            values: dict[str, float | None] = dict.fromkeys(CHOICES)
-            if head is not None:
-                top, control = choose_head(there.credits, second), there.by_distance
-                values |= {
-                    "layer": head[0] + 1,
-                    "head": head[1] + 1,
-                    "chosen_accuracy": _share(here.credits[head], first),
-                    "accuracy": _share(there.credits[head], second),
-                    "best_accuracy": top and _share(there.credits[top], second),
-                }
-                if control is not None:
-                    values["accuracy_by_distance"] = _share(control[head], second)
+            top = head and choose_head(there["correct"], second)
+            values = {
+                "layer": head and head[0] + 1,
+                "head": head and head[1] + 1,
+                "chosen_accuracy": head and _share(here["correct"][head], first),
+                "accuracy": head and _share(there["correct"][head], second),
+                "accuracy_by_distance": (
+                    None if head is None or control is None else _share(control[head], second)
+                ),
+                "best_accuracy": top and _share(there["correct"][top], second),
+            }
             for name, value in values.items():
                 side = name != "chosen_accuracy"
-                count = int(masks[side].sum()) if name in ACCURACIES else None
+                count = int(masks[side].sum()) if "accuracy" in name else None
                 about = {"split": questions[side].split, "group": group, "count": count}
                 about |= {"attention": attention, "entities": entities}
                 yield {"measure": name, "value": value, **about}
@@ -397,16 +389,14 @@ def choice_rows(
 def head_rows(heads: Heads, questions: Questions) -> Rows:
     """Yield the right answers of every head and, if known, of its mean weights at each distance."""
     for (attention, entities), scores in heads.items():
-        measured = {"head_correct": scores.credits, "head_by_distance": scores.by_distance}
-        for layer, head in np.ndindex(scores.credits.shape[:2]):
+        for layer, head in np.ndindex(scores.answers["correct"].shape[:2]):
             where = {"split": questions.split, "attention": attention, "entities": entities}
             where |= {"layer": layer + 1, "head": head + 1}
             for name, mask in questions.masks.items():
                 about = {**where, "group": name, "count": int(mask.sum())}
-                for measure, answers in measured.items():
-                    if answers is not None:
-                        right = float(answers[layer, head, mask].sum(dtype=np.float64))
-                        yield {"measure": measure, "value": round(right, 6), **about}
+                for measure, answers in scores.answers.items():
+                    right = float(answers[layer, head, mask].sum(dtype=np.float64))
+                    yield {"measure": f"head_{measure}", "value": round(right, 6), **about}
 
 
 def document_rows(
@@ -417,17 +407,15 @@ def document_rows(
     """
     for (attention, entities), best in chosen.items():
         about = {"split": questions.split, "attention": attention, "entities": entities}
-        scores = heads[attention, entities]
+        answers = heads[attention, entities].answers
         for group, head in best.items():
             if head is None:
                 continue
-            answers = questions.table.assign(correct=scores.credits[head].astype(float))
-            measures = ["correct", *BASELINES]
-            if scores.by_distance is not None:
-                answers["by_distance"] = scores.by_distance[head].astype(float)
-                measures.insert(1, "by_distance")
-            by_document = answers[questions.masks[group]].groupby("document")
-            found, counts = by_document[measures].agg("sum").round(6), by_document.size()
+            right = {name: one[head].astype(float) for name, one in answers.items()}
+            answered = questions.table.assign(**right)[questions.masks[group]]
+            by_document = answered.groupby("document")
+            found = by_document[[*answers, *BASELINES]].agg("sum").round(6)
+            counts = by_document.size()
             for d, sums in found.iterrows():
                 own = {"count": int(counts[d]), "group": group, "unit": questions.names[d], **about}
                 for measure, total in sums.items():

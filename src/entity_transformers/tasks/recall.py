@@ -125,10 +125,9 @@ def resolve_entry(
     Settings that neither ``params`` nor the entry gives are the paper's (PAPER.md), or off.
     """
     task = make_task(params)
-    entry = {key: value for key, value in params.models[name].items() if key != "reads"}
+    entry = dict(params.models[name])
+    window = task.length if entry.pop("reads", None) == "document" else task.window
     earlier = int(entry.get("memory_gradient_windows", 0))
-    document = params.models[name].get("reads") == "document"
-    window = task.length if document else task.window
     tokens = window * (earlier + 1) * params.documents_per_step
     steps = math.ceil(params.documents * task.length / tokens)
     shared = ("layers", "heads", "width", "documents_per_step", "learning_rate")
@@ -165,15 +164,8 @@ def start_training(
     task = make_task(params)
     model = build_model(entry, task.vocabulary, END, seed=seed).to(device)
     documents = min(params.documents, params.distinct_documents)
-    return Training(
-        model,
-        give(make_facts(task, documents, seed), entry.labels, seed),
-        lambda model, labels: 0.0,
-        entry.lm,
-        seed,
-        store,
-        entry.lm.steps,
-    )
+    corpus = give(make_facts(task, documents, seed), entry.labels, seed)
+    return Training(model, corpus, lambda *_: 0.0, entry.lm, seed, store, entry.lm.steps)
 
 
 def score_training(training: Training, params: RecallParams) -> Rows:

@@ -6,6 +6,7 @@ is (|S|^2 - n) / (n (n - 1)).
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from entity_transformers.step import Rows
 
 CONTEXTS = {"words": "word", "context": "context"}
 """Values of the rows' column ``context``, and the prefix of each one's arrays."""
+MODES = ("on", "off")
 
 
 def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> Rows:
@@ -23,15 +25,14 @@ def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> 
     for g, group in enumerate(groups):
         rows = np.flatnonzero(arrays["group"] == g)
         entity = arrays["entity"][rows]
-        for context, prefix in CONTEXTS.items():
-            for mode in ("on", "off"):
-                vectors, memory = arrays[f"{prefix}_{mode}"][rows], arrays[f"memory_{mode}"]
-                numbers = measure_similarity(vectors, entity, memory)
-                about = {"group": group, "context": context, "entities": mode}
-                several = numbers.pop("entities")
-                for name, value in numbers.items():
-                    count = None if name == "mentions" else several
-                    yield {"measure": name, "value": value, "count": count, **about}
+        for (context, prefix), mode in product(CONTEXTS.items(), MODES):
+            vectors, memory = arrays[f"{prefix}_{mode}"][rows], arrays[f"memory_{mode}"]
+            numbers = measure_similarity(vectors, entity, memory)
+            about = {"group": group, "context": context, "entities": mode}
+            several = numbers.pop("entities")
+            for name, value in numbers.items():
+                count = None if name == "mentions" else several
+                yield {"measure": name, "value": value, "count": count, **about}
 
 
 def across_rows(
@@ -44,11 +45,10 @@ def across_rows(
         raise ValueError("the models' vectors are of different mentions: run step embeddings again")
     for g, group in enumerate(groups):
         rows = np.flatnonzero(ours["group"] == g)
-        for context, prefix in CONTEXTS.items():
-            for mode in ("on", "off"):
-                first, second = ours[f"{prefix}_{mode}"][rows], theirs[f"{prefix}_off"][rows]
-                about = {"group": group, "context": context, "entities": mode, "count": len(rows)}
-                yield {"measure": "cka", "value": measure_cka(first, second), **about}
+        for (context, prefix), mode in product(CONTEXTS.items(), MODES):
+            first, second = ours[f"{prefix}_{mode}"][rows], theirs[f"{prefix}_off"][rows]
+            about = {"group": group, "context": context, "entities": mode, "count": len(rows)}
+            yield {"measure": "cka", "value": measure_cka(first, second), **about}
 
 
 def measure_cka(first: np.ndarray, second: np.ndarray) -> float | None:

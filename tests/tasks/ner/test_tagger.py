@@ -115,15 +115,18 @@ def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
     assert not tagger.vectors.requires_grad
 
 
-def test_dropout_before_and_after_the_lstm_in_training_only() -> None:
-    tagger = make_tagger().train()
+def test_dropout_before_and_after_the_lstms_in_training_only() -> None:
+    tagger = make_tagger(ALONE, AFTER).train()
+    assert tagger.second is not None
     rows = make_rows()
     seen: list[Tensor] = []
-    for layer in (tagger.forward_lstm, tagger.backward_lstm, tagger.emission):
+    firsts = (tagger.forward_lstm, tagger.backward_lstm)
+    for layer in (*firsts, *tagger.second, tagger.emission):
         layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     tagger(rows, MASK)
+    seen += [states[..., -LATER:] for states in seen[2:4]]  # the later vectors too
     shares = [(values[MASK] == 0).float().mean().item() for values in seen]
-    assert shares == pytest.approx([0.5] * 3, abs=0.15)
+    assert shares == pytest.approx([0.5] * 7, abs=0.15)
     seen.clear()
     tagger.eval()(rows, MASK)
     assert all((values[MASK] != 0).all() for values in seen)
@@ -187,15 +190,6 @@ def test_later_vectors_are_read_beside_the_first_bilstm_by_a_second() -> None:
     assert [layer.input_size for layer in tagger.second] == [2 * PARAMS.hidden + LATER] * 2
 
 
-def test_later_vectors_are_dropped_in_training_too() -> None:
-    tagger, seen = make_tagger(ALONE, AFTER).train(), []
-    assert tagger.second is not None
-    for layer in tagger.second:
-        layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    tagger(make_rows(), MASK)
-    assert (seen[0][MASK][:, -LATER:] == 0).float().mean().item() == pytest.approx(0.5, abs=0.2)
-
-
 def make_task() -> tuple[TaggedSentences, np.ndarray]:
     """Sentences of words of their own, and what tells each word's tag, float16 [n, 5]."""
     generator = np.random.default_rng(1)
@@ -207,24 +201,21 @@ def make_task() -> tuple[TaggedSentences, np.ndarray]:
     return TaggedSentences(np.arange(n, dtype=np.int32), tags, offsets, LABELS), told
 
 
-@pytest.mark.parametrize("where", ["layer", "later"])
-def test_a_tagger_finds_what_only_one_layer_or_the_later_vectors_tell(where: str) -> None:
+def test_a_tagger_finds_what_only_one_layer_or_the_later_vectors_tell() -> None:
     """The others are noise; a tagger without it is left with chance."""
     train, told = make_task()
     noise = np.random.default_rng(3).normal(size=(len(told), LAYERS, 5)).astype(np.float16)
-    how: dict[str, Any] = {"seed": 1}
-    if where == "layer":
-        vectors = noise.copy()
-        vectors[:, 1] = told
-    else:
-        vectors, how["later"] = noise[:, 0], told
-    trained = train_tagger(train, train, vectors, PARAMS, **how).tagger
-    right = (predict(trained, train, batch=64) == train.tags).mean()
-    assert right > 0.9
-    blind = train_tagger(train, train, noise[:, 0], PARAMS, seed=1).tagger
-    assert (predict(blind, train, batch=64) == train.tags).mean() < right - 0.2
-    if trained.mix is not None:
-        assert trained.mix.weights.argmax() == 1
+    layers = noise.copy()
+    layers[:, 1] = told
+    given = {"layer": (layers, None), "later": (noise[:, 0], told), "blind": (noise[:, 0], None)}
+    right = {}
+    for where, (vectors, later) in given.items():
+        trained = train_tagger(train, train, vectors, PARAMS, seed=1, later=later).tagger
+        right[where] = (predict(trained, train, batch=64) == train.tags).mean()
+        if trained.mix is not None:
+            assert trained.mix.weights.argmax() == 1
+    assert min(right["layer"], right["later"]) > 0.9
+    assert right["blind"] < min(right["layer"], right["later"]) - 0.2
 
 
 @pytest.mark.parametrize("where", ["vectors", "later"])

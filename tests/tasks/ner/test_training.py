@@ -10,7 +10,7 @@ from entity_transformers.corpus.document import Document, NamedEntity
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner import training
 from entity_transformers.tasks.ner.dataset import TaggedSentences, build_sentences
-from entity_transformers.tasks.ner.scoring import score_spans, span_f1
+from entity_transformers.tasks.ner.scoring import Score, score_spans
 from entity_transformers.tasks.ner.tagger import Tagger
 from entity_transformers.tasks.ner.training import bucket, pad, predict, train_epoch, train_tagger
 
@@ -97,13 +97,15 @@ def test_same_seed_same_bytes_and_the_global_generator_is_left_alone(trained):
 ])  # fmt: skip
 def test_early_stopping_keeps_the_best_epoch(monkeypatch, scripted, epochs, best):
     train, dev = make_sentences(1, 20), make_sentences(2, 5)
-    scores = iter(scripted)
-    monkeypatch.setattr(training, "span_f1", lambda gold, predicted: next(scores))
-    params = PARAMS.model_copy(update={"epochs": 8})
-    result = train_tagger(train, dev, VECTORS, params, seed=1)
+
+    def train_until(epochs: int, f1: list[float]) -> training.Training:
+        scores = ({"average": {"micro": Score(0, 0, one, 0, 0)}} for one in f1)
+        monkeypatch.setattr(training, "score_spans", lambda gold, predicted: next(scores))
+        params = PARAMS.model_copy(update={"epochs": epochs})
+        return train_tagger(train, dev, VECTORS, params, seed=1)
+
+    result, shorter = train_until(8, scripted), train_until(best, [0.0] * best)
     assert (len(result.history), result.best_epoch) == (epochs, best)
-    monkeypatch.setattr(training, "span_f1", lambda gold, predicted: 0.0)
-    shorter = train_tagger(train, dev, VECTORS, PARAMS.model_copy(update={"epochs": best}), seed=1)
     mine, theirs = result.tagger.state_dict(), shorter.tagger.state_dict()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
@@ -171,5 +173,5 @@ def test_cuda_learns_the_same_task() -> None:
     )
     test = make_sentences(4)
     predicted = predict(result.tagger, test, batch=16)
-    assert span_f1(test, predicted) > 0.95
+    assert score_spans(test, predicted)["average"]["micro"].f1 > 0.95
     assert (predict(result.tagger.to("cuda"), test, batch=16) == predicted).mean() > 0.999

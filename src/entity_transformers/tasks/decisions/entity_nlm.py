@@ -45,9 +45,6 @@ from entity_transformers.tasks.decisions import learning
 from entity_transformers.tasks.decisions.learning import ReadText, normalise, sum_words, word_nats
 
 KINDS = ("begins", "entities", "lengths")
-"""Kinds of decisions."""
-Parts = tuple[Tensor, Tensor, Tensor]
-"""log p of each of the `KINDS` at each token, float [T] each; 0 where there is no such decision."""
 BASELINES = ("recency", "frequency")
 POWERS = tuple(np.arange(0, 3.01, 0.25).tolist())
 NEW_WEIGHTS = tuple(np.logspace(-2, 3, 21).tolist())
@@ -66,7 +63,6 @@ class Story:
     entity  int64 [T]     entity of the token, 1..N; 0: in no mention
     length  int64 [T]     tokens of the mention that begins here; 0: none begins. The last mention
             may be longer than what is left of the document
-    asked   bool [T]      is it decided here whether a mention begins? Not where one is open
     begins  int64 [M]     first tokens of mentions
     which   int64 [M]     the candidate that was mentioned
     rows    int64 [M, C]  row of embeddings of each candidate; NOTHING: not mentioned yet
@@ -81,7 +77,6 @@ class Story:
 
     entity: Tensor
     length: Tensor
-    asked: Tensor
     begins: Tensor
     which: Tensor
     rows: Tensor
@@ -121,8 +116,7 @@ def lay_out(entity: np.ndarray, length: np.ndarray, device: torch.device | str =
     latest = np.maximum.accumulate(np.where(inside, np.arange(len(entity)), -1))
     given = np.where(latest >= 0, row_of[latest], NOTHING)
     given[inside] = pd.Series(row_of[inside]).groupby(entity[inside]).shift(fill_value=NEW)
-    asked = ~inside | (length > 0)
-    arrays = (entity, length, asked, begins, which, rows, age, told.cumsum(0) - told, given, order)
+    arrays = (entity, length, begins, which, rows, age, told.cumsum(0) - told, given, order)
     found: list[Any] = [torch.tensor(one, device=device) for one in arrays]
     return Story(*[*found, sizes])
 
@@ -139,12 +133,11 @@ def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.n
 
 
 class Decider(nn.Module):
-    """The distributions and the update of the module's equations."""
+    """The distributions and the update of the module's equations, for states and entities of these
+    widths and mentions of at most ``longest`` tokens.
+    """
 
     def __init__(self, states: int, width: int, longest: int) -> None:
-        """Make a decider for states of width ``states``, entities of width ``width`` and mentions
-        of at most ``longest`` tokens.
-        """
         super().__init__()
         self.begin = nn.Linear(states, 1)
         self.which = nn.Linear(states, width, bias=False)
@@ -178,14 +171,6 @@ class Decider(nn.Module):
         """Return log p(L) of 1, 2, ... tokens from states [..., W] and the entity's embeddings."""
         return self.length(torch.cat([before, entity], -1)).log_softmax(-1)
 
-    def score_words(self, states: Tensor, entity: Tensor) -> Tensor:
-        """Return the states [..., W] that replace the model's."""
-        return states + self.shift(entity)
-
-    def update(self, after: Tensor, entity: Tensor) -> Tensor:
-        """Return the embeddings [..., K] after a mention's next token, with states [..., W]."""
-        return _blend(self.gate(after), self.take(after), entity)
-
     def follow(self, after: Tensor, story: Story) -> Tensor:
         """Return all embeddings that a document's entities have, [2 + m, K] (`Story.order`), from
         the states after its tokens [T, W].
@@ -196,7 +181,7 @@ class Decider(nn.Module):
         gates, taken = self.gate(own).split(story.sizes), self.take(own).split(story.sizes)
         now = new.expand(max(story.sizes, default=0), -1)
         for gate, take in zip(gates, taken, strict=True):
-            now = _blend(gate, take, now[: len(gate)])
+            now = update(gate, take, now[: len(gate)])
             found.append(now)
         return torch.cat(found)
 
@@ -211,16 +196,18 @@ class Decider(nn.Module):
             ]
         )
 
-    def decide(self, text: ReadText, ahead: bool = False) -> tuple[Parts, Tensor]:
-        """Return log p of a document's decisions, and the embeddings of its entities (`follow`).
-        With ``ahead``, the decider is a proposal, which decides about a token after reading it.
+    def decide(self, text: ReadText, ahead: bool = False) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Return log p of a document's decisions of each of the `KINDS`, float [T] each, 0 where
+        there is no such decision; and the embeddings of its entities (`follow`). With ``ahead``,
+        the decider is a proposal, which decides about a token after reading it.
         """
         story: Story = text.story
         after = normalise(text.after)
         before = after if ahead else normalise(text.states)
         embeddings = self.follow(after, story)
-        begun = torch.zeros_like(story.asked).index_fill(0, story.begins, True)
-        begins = torch.where(story.asked, self.score_begin(before, begun), 0.0)
+        begun = story.length > 0
+        asked = begun | (story.entity == 0)  # not where a mention is open
+        begins = torch.where(asked, self.score_begin(before, begun), 0.0)
         none = torch.zeros_like(begins)
         if not len(story.begins):
             return (begins, none, none), embeddings
@@ -233,7 +220,7 @@ class Decider(nn.Module):
     def joint(self, model: LanguageModel, text: ReadText, start: int, end: int) -> Tensor:
         """Return the nats of the words and decisions of the tokens from ``start`` to ``end``."""
         (begins, entities, lengths), embeddings = self.decide(text)
-        states = self.score_words(text.states, embeddings[text.story.given])
+        states = text.states + self.shift(embeddings[text.story.given])
         words = word_nats(model, states[start:end], text.tokens[start:end])
         return words - (begins + entities + lengths)[start:end]
 
@@ -243,8 +230,8 @@ class Decider(nn.Module):
         return -(begins + entities + lengths)[start:end]
 
 
-def _blend(gate: Tensor, take: Tensor, entity: Tensor) -> Tensor:
-    """Return the updated embeddings, from g W_d and P g."""
+def update(gate: Tensor, take: Tensor, entity: Tensor) -> Tensor:
+    """Return the embeddings [..., K] after a mention's next token, from g W_d and P g."""
     kept = torch.sigmoid((gate * entity).sum(-1, keepdim=True))
     return functional.normalize(kept * entity + (1 - kept) * take, dim=-1)
 
@@ -253,12 +240,9 @@ def _blend(gate: Tensor, take: Tensor, entity: Tensor) -> Tensor:
 def score_parts(model: LanguageModel, decider: Decider, text: ReadText) -> dict[str, float]:
     """Return the nats of a document by part: words given decisions, begins, entities, lengths."""
     decisions, embeddings = decider.decide(text)
-    states = decider.score_words(text.states, embeddings[text.story.given])
-    named = zip(KINDS, decisions, strict=True)
-    return {
-        "words": sum_words(model, states, text),
-        **{name: -float(part.double().sum()) for name, part in named},
-    }
+    states = text.states + decider.shift(embeddings[text.story.given])
+    costs = [-float(part.double().sum()) for part in decisions]
+    return {"words": sum_words(model, states, text), **dict(zip(KINDS, costs, strict=True))}
 
 
 def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndarray:

@@ -31,8 +31,7 @@ PARTS, TOKENS = 4, 256
 WARMUP = 0.1
 Trained = TypeVar("Trained", bound=nn.Module)
 Tell = Callable[[np.ndarray, np.ndarray, torch.device], Any]
-"""Maps the entity (0: none) and mention number (-1: none) of each token, int [T], to the decisions
-of a document."""
+"""`entity_nlm.tell_story` or `set_lm.tell_sets`"""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class ReadText:
 
     @property
     def after(self) -> Tensor:
-        """The states after the tokens [T, W]. Nothing was read after the last token, so its row is
-        the state before it; only proposals of decisions depend on that row.
+        """The states after the tokens [T, W]. Nothing was read after the last token: its row, on
+        which only proposals of decisions depend, is the state before it.
         """
         return torch.cat([self.states[1:], self.states[-1:]])
 
@@ -197,9 +196,9 @@ class Splits:
 
     def learn(self, name: str, make: Callable[[], Trained], nats: Callable[..., Tensor]) -> Trained:
         """Return the module that `learn` finds; its rate goes into ``rates``."""
-        section = self.run.section
-        how = (section.steps, section.learning_rates, self.run.seed)
-        found, self.rates[name] = learn(self.model, self.train, self.choose, *how, make, nats, name)
+        steps, rates = self.run.section.steps, self.run.section.learning_rates
+        how = (steps, rates, self.run.seed, make, nats, name)
+        found, self.rates[name] = learn(self.model, self.train, self.choose, *how)
         return found
 
     def score_baselines(self) -> dict[str, list[float]]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions.entity_nlm import Decider
+from entity_transformers.tasks.decisions.entity_nlm import Decider, update
 from entity_transformers.tasks.decisions.learning import ReadText, normalise, word_nats
 
 ENOUGH = 0.5
@@ -55,7 +55,13 @@ def estimate_marginal(
             drawn, weights, won = draw_again(weights, generator)
             settled = settled + won
             now.keep(drawn)
-    return _sum_up(settled + weights.logsumexp(1) - math.log(group))
+    groups = settled + weights.logsumexp(1) - math.log(group)
+    most = float(groups.max())
+    shares = np.exp(groups.cpu().numpy() - most)
+    mean, size = float(shares.mean()), len(shares)
+    error = float(shares.std(ddof=1)) / mean / math.sqrt(size) if size > 1 else 0.0
+    effective = float(shares.sum() ** 2 / (shares**2).sum())
+    return {"nats": -(most + math.log(mean)), "error": error, "effective": effective}
 
 
 class Samples:
@@ -81,8 +87,8 @@ class Samples:
     def keep(self, which: Tensor) -> None:
         """Replace the samples by those numbered ``which``, int64 [S]."""
         self.embeddings = [one[which] for one in self.embeddings]
-        self.last, self.left, self.open = self.last[which], self.left[which], self.open[which]
-        self.named, self.count = self.named[which], self.count[which]
+        for name in ("last", "left", "open", "named", "count"):
+            setattr(self, name, getattr(self, name)[which])
 
     def decide(self, t: int, before: Tensor, after: Tensor, generator: torch.Generator) -> Tensor:
         """Draw the decisions at token t; return their log p - log q, [S]."""
@@ -123,17 +129,17 @@ class Samples:
         """Return the state that replaces the model's before a word in each sample, [S, W]."""
         latest = self.embeddings[0][self.every, self.named] * (self.named > 0)[:, None]
         context = torch.where(self.left[:, None] > 0, self._current(0, self.every), latest)
-        return self.both[0].score_words(state, context)
+        return state + self.both[0].shift(context)
 
     def read(self, t: int, after: Tensor) -> None:
         """Read token t: update the embeddings of the entities of open mentions."""
         inside = (self.left > 0).nonzero()[:, 0]
         if not len(inside):
             return
-        own = self.open[inside]
+        own, states = self.open[inside], after.expand(len(inside), -1)
         for i, one in enumerate(self.both):
-            current = self._current(i, inside)
-            self.embeddings[i][inside, own] = one.update(after.expand(len(inside), -1), current)
+            changed = update(one.gate(states), one.take(states), self._current(i, inside))
+            self.embeddings[i][inside, own] = changed
         self.last[inside, own] = t
         self.left[inside] -= 1
         self.named[inside] = own
@@ -165,13 +171,3 @@ def draw_again(weights: Tensor, generator: torch.Generator) -> tuple[Tensor, Ten
         places[few] = places[few].gather(1, drawn)
     won = torch.where(few, weights.logsumexp(1) - math.log(size), 0.0)
     return places.view(-1), weights.masked_fill(few[:, None], 0.0), won
-
-
-def _sum_up(groups: Tensor) -> dict[str, float]:
-    """Summarise the logarithms of the groups' estimates [G]."""
-    most = float(groups.max())
-    shares = np.exp(groups.cpu().numpy() - most)
-    mean, size = float(shares.mean()), len(shares)
-    error = float(shares.std(ddof=1)) / mean / math.sqrt(size) if size > 1 else 0.0
-    effective = float(shares.sum() ** 2 / (shares**2).sum())
-    return {"nats": -(most + math.log(mean)), "error": error, "effective": effective}

@@ -13,7 +13,6 @@ from entity_transformers.corpus.document import CorpusError, Document
 log = logging.getLogger(__name__)
 LONGEST = 1_000
 """Most words of a sentence that are read at once, to bound a batch; OntoGUM's longest has 136."""
-
 MOST_LABELS = 500
 """The most labels; the tagger's memory grows with their square. OntoNotes has 18, Few-NERD 66."""
 

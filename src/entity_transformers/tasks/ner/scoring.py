@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from seqeval.scheme import IOB2, Entities
 
-from entity_transformers.tasks.ner.dataset import TaggedSentences, list_tags
+from entity_transformers.tasks.ner.dataset import TaggedSentences
 
 
 class Score(NamedTuple):
@@ -65,35 +65,23 @@ def score_spans(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
     as in seqeval.
     """
     spans = compare_spans(gold, predicted)
-    counts = {name: found["label"].value_counts() for name, found in spans.items()}
     labels = {
-        label: divide(**{name: int(found.get(label, 0)) for name, found in counts.items()})
+        label: divide(**{name: int((own["label"] == label).sum()) for name, own in spans.items()})
         for label in gold.labels + gold.unseen_labels
     }
-    micro = divide(**{name: len(found) for name, found in spans.items()})
+    micro = divide(**{name: len(own) for name, own in spans.items()})
     return {"average": {"micro": micro, "macro": average(labels.values())}, "label": labels}
-
-
-def span_f1(gold: TaggedSentences, predicted: np.ndarray) -> float:
-    """Return the strict span micro-F1 alone; 0.0 if no span is right."""
-    spans = compare_spans(gold, predicted)
-    return divide(**{name: len(found) for name, found in spans.items()}).f1
 
 
 def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
     """Return the number of right, predicted and gold spans of each annotated document, int64 [D,
     3], for intervals over documents.
     """
-    return np.stack(
-        [
-            np.bincount(
-                gold.document_of[found["sentence"].to_numpy(np.int64)],
-                minlength=len(gold.documents),
-            )
-            for found in compare_spans(gold, predicted).values()
-        ],
-        axis=1,
-    )
+    documents = [
+        gold.document_of[own["sentence"].to_numpy(np.int64)]
+        for own in compare_spans(gold, predicted).values()
+    ]
+    return np.stack([np.bincount(one, minlength=len(gold.documents)) for one in documents], axis=1)
 
 
 def score_tags(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
@@ -101,18 +89,17 @@ def score_tags(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
     its B- and I- rows that occur, and each row.
     """
     labels = gold.labels + gold.unseen_labels
-    names = list_tags(labels)
-    right, guessed, true = (
-        np.bincount(tags, minlength=len(names)).tolist()
-        for tags in (gold.tags[gold.tags == predicted], predicted, gold.tags)
+    names = gold.tag_names
+    counts = np.stack(  # [K, 3]: right, predicted and in gold
+        [
+            np.bincount(tags, minlength=len(names))
+            for tags in (gold.tags[gold.tags == predicted], predicted, gold.tags)
+        ],
+        axis=1,
     )
-    rows = {
-        name: divide(*counts)
-        for name, counts in zip(names, zip(right, guessed, true, strict=True), strict=True)
-    }
-    del rows["O"]
+    rows = {name: divide(*own) for name, own in zip(names[1:], counts[1:].tolist(), strict=True)}
     return {
-        "average": {"micro": divide(sum(right[1:]), sum(guessed[1:]), sum(true[1:]))},
+        "average": {"micro": divide(*counts[1:].sum(0).tolist())},
         "label": {one: average((rows[f"B-{one}"], rows[f"I-{one}"])) for one in labels},
         "row": rows,
     }

@@ -14,7 +14,7 @@ from torch import Tensor
 from entity_transformers.encode.reader import gather, lay_out
 from entity_transformers.steps.ner import NerParams
 from entity_transformers.tasks.ner.dataset import TaggedSentences
-from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags, span_f1
+from entity_transformers.tasks.ner.scoring import count_spans, score_spans, score_tags
 from entity_transformers.tasks.ner.tagger import Tagger
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,8 @@ def train_tagger(
             batches = bucket(train.lengths, params.batch, generator)
             loss = train_epoch(tagger, optimizer, train, batches)
             schedule.step()
-            f1 = span_f1(dev, predict(tagger, dev, batch=params.batch))
+            found = score_spans(dev, predict(tagger, dev, batch=params.batch))
+            f1 = found["average"]["micro"].f1
             history.append(
                 {"epoch": epoch, "train_loss": loss, "dev_f1": f1, "learning_rate": rate}
             )

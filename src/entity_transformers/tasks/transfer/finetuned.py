@@ -8,7 +8,6 @@ import logging
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple, cast
 
@@ -19,8 +18,8 @@ from torch.nn import functional
 
 from entity_transformers.corpus.tasks import Task
 from entity_transformers.models.base import IGNORED, Batch, LanguageModel
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer.inputs import NEW, Inputs
-from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 SORTED = 8
@@ -88,21 +87,17 @@ class Finetuned(nn.Module):
         """
         rows = [torch.tensor(row) for example in examples for row in example.entities]
         both_sides = not self.model.can("causal")  # such a model must be told what is padding
+        padded = lengths if both_sides else None
         if not rows:
-            whole = Batch(tokens, lengths=lengths if both_sides else None)
+            whole = Batch(tokens, lengths=padded)
             return self.model.encode(whole, self.model.start(len(tokens)))[0]
         labels = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(tokens.device)
-        read = torch.tensor([count for one in examples for count in one.read])
-        places = torch.arange(tokens.shape[1])
-        before = (places < read[:, None]).to(tokens.device)
+        read = torch.tensor([count for one in examples for count in one.read], device=tokens.device)
+        before = torch.arange(tokens.shape[1], device=tokens.device) < read[:, None]
+        shown = torch.where(read > 0, read, lengths) if both_sides else None
         empty = self.model.start(len(tokens), int(labels.max()))
-        context, whole = Batch(tokens, labels * before), Batch(tokens, labels)
-        if both_sides:
-            read = read.to(tokens.device)
-            context = replace(context, lengths=torch.where(read > 0, read, lengths))
-            whole = replace(whole, lengths=lengths)
-        first, memory = self.model.encode(context, empty)
-        second, _ = self.model.encode(whole, memory.detach())
+        first, memory = self.model.encode(Batch(tokens, labels * before, lengths=shown), empty)
+        second, _ = self.model.encode(Batch(tokens, labels, lengths=padded), memory.detach())
         return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:

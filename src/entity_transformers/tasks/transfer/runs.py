@@ -22,10 +22,10 @@ from entity_transformers.corpus.tasks import (
 from entity_transformers.models.base import LanguageModel, build_model, load_model
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Row, Rows, Run
+from entity_transformers.steps.transfer import Recipe
 from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import Finetuned
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs
-from entity_transformers.tasks.transfer.recipe import Recipe
 from entity_transformers.train.checkpoint import TrainingError
 
 GROUPED: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -111,9 +111,8 @@ class Trainings:
 
     def score(self, name: str, recipe: Recipe, seed: int) -> list[Row]:
         """Train on a task; return the scores on its dev and test, and on those of other tasks."""
-        others: tuple[str, ...] = ()
-        if find_task(name).shape == "pronoun":
-            others = tuple(other for other in self.section.also_score if other != name)
+        pronoun = find_task(name).shape == "pronoun"
+        others = [one for one in self.section.also_score if pronoun and one != name]
         model, inputs = self.train(name, recipe, seed)
         about = {"task": name, "split": "train"}
         rows: list[Row] = [
