@@ -11,11 +11,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
@@ -36,8 +35,7 @@ FILES = ("config.json", "model.safetensors", "tokenizer.json")
 """The files that are taken from a packed model: no code, no pickle."""
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(NamedTuple):
     """The one file that is used of a package, and a description to give along with its numbers."""
 
     file: str

@@ -131,8 +131,10 @@ def _put(
         blocks = switches.pop("blocks")
         found = None if blocks is None else [model.get_submodule(name) for name in blocks]
         add_entity_attention(model, **switches, blocks=found)
-    own = _find_weights(model)
-    there, saved = ({name: w.shape for name, w in one.items()} for one in (own, weights))
+    there, saved = (
+        {name: weight.shape for name, weight in one.items()}
+        for one in (_find_weights(model), weights)
+    )
     if wrong := sorted(there.items() ^ saved.items()):
         raise ValueError(
             f"{folder}: its entity attention does not fit this model ({wrong[0][0]}):"
@@ -143,11 +145,7 @@ def _put(
 
 
 def _find_weights(model: nn.Module) -> dict[str, Tensor]:
-    return {
-        name: weight.detach()
-        for name, weight in model.state_dict().items()
-        if ".entity_attn." in name
-    }
+    return {name: w for name, w in model.state_dict().items() if ".entity_attn." in name}
 
 
 class Adapted:
@@ -164,9 +162,9 @@ class Adapted:
         return _make_bare, (cast(Any, type(self)).adapted,), *state
 
 
-def _make_bare(kind: type[PreTrainedModel]) -> Any:
+def _make_bare(kind: Any) -> Any:
     """Return an empty model, which pickle fills with its state."""
-    adapted: Any = adapt_class(cast(Any, kind))
+    adapted: Any = adapt_class(kind)
     return adapted.__new__(adapted)
 
 
@@ -199,7 +197,12 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
         if names is None
         else [model.get_submodule(name) for name in names]
     )
-    _check_model(config, found)
+    if any(hasattr(block, "entity_attn") for block in found):
+        raise ValueError("the model already has entity attention")
+    types = set(getattr(config, "layer_types", None) or ())
+    sliding = not types and getattr(config, "sliding_window", None)
+    if sliding or not types <= {"full_attention"}:
+        raise ValueError("layers of sliding or other attention are not supported, expected full")
     hooks = EntityHooks(config.hidden_size, count_positions(model))
     for slot, block in enumerate(found, start=config.num_hidden_layers):
         layer = FastEntityAttention(
@@ -232,16 +235,6 @@ def count_positions(model: PreTrainedModel) -> int | None:
     return length if learned else None
 
 
-def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
-    if any(hasattr(block, "entity_attn") for block in blocks):
-        raise ValueError("the model already has entity attention")
-    layers = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if layers != {"full_attention"} or (
-        getattr(config, "sliding_window", None) and not getattr(config, "layer_types", None)
-    ):
-        raise ValueError("layers of sliding or other attention are not supported, expected full")
-
-
 class EntityHooks:
     """The hooks that run before and after the model and after each block."""
 
@@ -259,13 +252,12 @@ class EntityHooks:
             cache, places = kwargs.get("past_key_values"), kwargs.get("position_ids")
             check_length(tokens.shape[1], cache, places, self.positions)
         inputs = {name: value for name, value in kwargs.items() if name not in INPUTS}
-        ids, memory, states = (kwargs.get(name) for name in INPUTS)
-        if any(value is not None for value in (ids, memory, states)):
+        given = {name: kwargs[name] for name in INPUTS if kwargs.get(name) is not None}
+        if given:
             if tokens is None:
                 raise ValueError("entities were given without input_ids or inputs_embeds")
             like = next(p for p in model.parameters() if p.is_floating_point())
-            shape = (tokens.shape[0], tokens.shape[1])
-            inputs["entities"] = find_entities(shape, self.width, ids, memory, states, like)
+            inputs["entities"] = find_entities(tokens, self.width, like, **given)
             self.arrived = False
         return args, inputs
 
@@ -291,11 +283,10 @@ class EntityHooks:
         self.arrived = "entities" in kwargs
         entities = kwargs.get("entities", Entities())
         layer: Any = block.entity_attn  # or what PEFT has wrapped it in
-        # only for SDPA does a missing mask mean that nothing is hidden but what is_causal hides
         if entities.rows is None:
-            entities = Entities(
-                uniform=mask is None and layer.config._attn_implementation == "sdpa"
-            )
+            # only for SDPA does a missing mask mean that nothing is hidden but what is_causal hides
+            kernel = layer.config._attn_implementation
+            entities = Entities(uniform=mask is None and kernel == "sdpa")
         hidden: Tensor = output[0] if isinstance(output, tuple) else output
         hidden, _ = layer(hidden, entities, mask, past_key_values=cache)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden

@@ -198,11 +198,10 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         tokens = input_ids if input_ids is not None else inputs_embeds
         if tokens is None:
             raise ValueError("You have to specify either input_ids or inputs_embeds")
-        shape = (tokens.shape[0], tokens.shape[1])
-        check_length(shape[1], past_key_values, position_ids, self.config.n_positions)
+        check_length(tokens.shape[1], past_key_values, position_ids, self.config.n_positions)
         use_cache = self.config.use_cache if use_cache is None else use_cache
         entities = find_entities(
-            shape, self.config.n_embd, entity_ids, memory, entity_states, self.wte.weight
+            tokens, self.config.n_embd, self.wte.weight, entity_ids, memory, entity_states
         )
         if entities.rows is None and not kwargs.get(
             "output_attentions", self.config.output_attentions
