@@ -46,12 +46,9 @@ def make(folder: Path, adapter: str, gate: str = "zero") -> PretrainedE:
 
 def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> PretrainedE:
     """The blocks that learn above the cached states of those that do not."""
-    cut = 5 - BLOCKS
-    base = PretrainedLM.load(folder)
-    base.eval()
+    base = PretrainedLM.load(folder).eval()
     weights = folder / "model.safetensors"
-    states = keep_states(base, weights, TEXT, cut, WINDOW, tmp_path)
-    return model.above(cut, states)
+    return model.above(keep_states(base, weights, TEXT, model.cut, WINDOW, tmp_path))
 
 
 def learn(model: PretrainedE, states: np.ndarray, **changes: Any) -> dict[str, Any]:
@@ -60,7 +57,7 @@ def learn(model: PretrainedE, states: np.ndarray, **changes: Any) -> dict[str, A
         "pretrained-entities", labels="gold", epochs=6, documents_per_step=3, **changes
     )
     texts, both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
-    return try_rate(model, texts, both, 5 - BLOCKS, entry.lm, 0.03, 1)
+    return try_rate(model, texts, both, entry.lm, 0.03, 1)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +179,7 @@ def test_a_bfloat16_model_learns_in_float32(folder: Path, tmp_path: Path, adapte
     assert kept == {torch.bfloat16}
     base, weights = PretrainedLM.load(saved).eval(), saved / "model.safetensors"
     states = keep_states(base, weights, TEXT, 3, WINDOW, tmp_path)
-    upper = model.above(3, states)
+    upper = model.above(states)
     before = score_states(upper, TEXT, WINDOW)
     plain = score_corpus(make(folder, adapter), TEXT, window=WINDOW, stride=WINDOW, batch=4)
     assert before == pytest.approx(plain.sum() / (len(TEXT.tokens) - len(TEXT)), abs=0.02)

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 import torch
 from safetensors import safe_open
@@ -38,6 +38,21 @@ class TakenOver(Pretrained):
         with opened(folder):
             # the file may hold other heads, and an encoder's pooler is not used
             return cls(load_whole(cls.of, folder, "pooler", strict=False, dtype=dtype))
+
+    @classmethod
+    def take_over(cls, run: Run) -> Self:
+        """Load the model whose weights the run's entry names onto the study's device, and put its
+        files and its tokenizer into the run's folder.
+        """
+        params = run.entry.lm
+        folder = cast(Path, find_weights(params.initial_weights))
+        device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
+        model = cls.load(folder, getattr(torch, params.precision)).to(device).eval()
+        check_fit(model, run.entry, run.tokenizer.get_vocab_size() if model.can("causal") else 0)
+        store(model, folder, run.folder, params.precision)
+        tokenizer = find_tokenizer(params.initial_weights)
+        write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+        return model
 
 
 class PretrainedLM(TakenOver, Wrapped):
@@ -89,13 +104,10 @@ class PretrainedEncoder(TakenOver):
         return read.last_hidden_state.float(), state
 
 
-Model = TypeVar("Model", bound=TakenOver)
-
-
 def train(run: Run) -> list[Row]:
     """Take over the weights in the entry's precision: step lm for kinds that are not trained."""
     started = time.time()
-    model = take_over(run, cast(type[TakenOver], find_class(run.entry.kind)))
+    model = cast(type[TakenOver], find_class(run.entry.kind)).take_over(run)
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
     numbers = {
         "parameters": model.count_parameters(),
@@ -104,21 +116,6 @@ def train(run: Run) -> list[Row]:
         "threads": run.params.run.threads,
     }
     return list_rows(numbers, run.entry)
-
-
-def take_over(run: Run, of: type[Model]) -> Model:
-    """Load the model, of class ``of``, whose weights the run's entry names, onto the study's
-    device, and put its files and its tokenizer into the run's folder.
-    """
-    params = run.entry.lm
-    folder = cast(Path, find_weights(params.initial_weights))
-    device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
-    model = of.load(folder, getattr(torch, params.precision)).to(device).eval()
-    check_fit(model, run.entry, run.tokenizer.get_vocab_size() if model.can("causal") else 0)
-    store(model, folder, run.folder, params.precision)
-    tokenizer = find_tokenizer(params.initial_weights)
-    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
-    return model
 
 
 def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:

@@ -234,8 +234,8 @@ def test_a_text_with_more_tokens_than_positions_is_refused() -> None:
 def test_bad_switches_are_refused(key: str, value: Any) -> None:
     with pytest.raises(Exception, match=key):
         GPT2EConfig(**{key: value})
-    with pytest.raises(Exception, match="constant output"):
-        GPT2EConfig(entity_gate="zero", entity_residual=False)
+    with pytest.raises(ValueError, match="constant output"):
+        make_model(entity_gate="zero", entity_residual=False)
 
 
 OTHER_PROCESS = """

@@ -61,15 +61,11 @@ class GPT2EConfig(GPT2Config):
     memory_gradient_windows: int = 0
 
     def validate_entity_switches(self) -> None:
-        """Raise ValueError for switches that exclude each other or a negative number of windows."""
+        """Raise ValueError for a negative number of windows, and for GPT-2's cross-attention."""
         if self.memory_gradient_windows < 0:
             raise ValueError(
                 f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper)"
                 " or more"
-            )
-        if self.entity_gate == "zero" and not self.entity_residual:
-            raise ValueError(
-                "entity_gate 'zero' without entity_residual would give a constant output"
             )
         if self.add_cross_attention:
             raise ValueError(
@@ -108,9 +104,7 @@ class GPT2EBlock(GPT2Block):
         entities: Entities,
         **kwargs: Any,
     ) -> Tensor:
-        """Map hidden states [B, T, W] to [B, T, W]; `GPT2EModel` prepares ``entities`` from its
-        inputs.
-        """
+        """Map hidden states [B, T, W] to [B, T, W]."""
         hidden_states = super().forward(
             hidden_states, past_key_values, attention_mask, encoder_hidden_states, **kwargs
         )
@@ -151,14 +145,12 @@ class GPT2EPreTrainedModel(GPT2PreTrainedModel):
         connection the new one is on no such path.
         """
         super()._init_weights(module)
-        if not isinstance(module, EntityAttention):
-            return
-        paths = 3 * self.config.n_layer if self.config.entity_residual else 1
-        init.normal_(
-            module.c_proj.weight, mean=0.0, std=self.config.initializer_range / math.sqrt(paths)
-        )
-        if module.gate is not None:
-            init.zeros_(module.gate)
+        if isinstance(module, EntityAttention):
+            paths = 3 * self.config.n_layer if self.config.entity_residual else 1
+            std = self.config.initializer_range / math.sqrt(paths)
+            init.normal_(module.c_proj.weight, mean=0.0, std=std)
+            if module.gate is not None:
+                init.zeros_(module.gate)
 
 
 class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
@@ -203,12 +195,10 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         entities = find_entities(
             tokens, self.config.n_embd, self.wte.weight, entity_ids, memory, entity_states
         )
-        if entities.rows is None and not kwargs.get(
-            "output_attentions", self.config.output_attentions
-        ):
-            cached = past_key_values is not None or (
-                use_cache and not (self.gradient_checkpointing and self.training)
-            )
+        shown = kwargs.get("output_attentions", self.config.output_attentions)
+        if entities.rows is None and not shown:
+            caches = use_cache and not (self.gradient_checkpointing and self.training)
+            cached = past_key_values is not None or caches
             entities = find_no_entities(attention_mask, None if cached else position_ids)
         return super().forward(
             input_ids=input_ids,
