@@ -46,10 +46,9 @@ def add_entity_attention(
 
     Afterwards the model takes ``entity_ids`` and ``memory``, or ``entity_states``, as `GPT2EModel`
     does, and its ``generate`` takes what `GPT2EForCausalLM.generate` does. With the default gate,
-    which starts at 0, the outputs do not change until the model is trained. ``alibi`` lowers
-    attention scores with distance, so that a token can tell its own entity from those of earlier
-    tokens, which it cannot in the paper's attention. Like the model's own attention, the new one is
-    causal in a decoder and bidirectional in BERT.
+    which starts at 0, the outputs do not change until the model is trained. The other switches are
+    those of `EntityAttention`. Like the model's own attention, the new one is causal in a decoder
+    and bidirectional in BERT.
 
     The new weights are stored in the blocks as ``entity_attn`` and the switches in the config, so
     that ``save_pretrained`` saves both; `load_entity_attention` loads them. ``blocks`` lists the
@@ -70,8 +69,6 @@ def add_entity_attention(
         "blocks": None if blocks is None else [names[block] for block in blocks],
     }
     attach(model, switches)
-    cast(Any, model).__class__ = adapt_class(cast(Any, type(model)))
-    setattr(model.config, KEY, switches)
     return model
 
 
@@ -128,9 +125,7 @@ def _put(
     model: PreTrainedModel, switches: dict[str, Any], weights: dict[str, Tensor], folder: Path
 ) -> PreTrainedModel:
     if not getattr(model.config, KEY, None):
-        blocks = switches.pop("blocks")
-        found = None if blocks is None else [model.get_submodule(name) for name in blocks]
-        add_entity_attention(model, **switches, blocks=found)
+        attach(model, switches)
     there, saved = (
         {name: weight.shape for name, weight in one.items()}
         for one in (_find_weights(model), weights)
@@ -187,16 +182,15 @@ def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
 
 
 def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
-    """Put entity attention behind each of the model's blocks. ``blocks`` of the ``switches`` are
-    their names in the model; None: its only list of as many modules as the config has layers.
+    """Put entity attention behind each of the model's blocks, and make its class and its config
+    tell of it. ``blocks`` of the ``switches`` are their names in the model; None: its only list of
+    as many modules as the config has layers.
     """
-    config = model.config.get_text_config(decoder=True)
-    names, how = switches["blocks"], {key: switches[key] for key in switches if key != "blocks"}
-    found = (
-        find_blocks(model, config.num_hidden_layers)
-        if names is None
-        else [model.get_submodule(name) for name in names]
-    )
+    config, how = model.config.get_text_config(decoder=True), dict(switches)
+    if (names := how.pop("blocks")) is None:
+        found = find_blocks(model, config.num_hidden_layers)
+    else:
+        found = [model.get_submodule(name) for name in names]
     if any(hasattr(block, "entity_attn") for block in found):
         raise ValueError("the model already has entity attention")
     types = set(getattr(config, "layer_types", None) or ())
@@ -221,6 +215,8 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
         if isinstance(module, PreTrainedModel):
             module.register_forward_pre_hook(hooks.find, with_kwargs=True)
             module.register_forward_hook(hooks.check, with_kwargs=True)
+    cast(Any, model).__class__ = adapt_class(cast(Any, type(model)))
+    setattr(model.config, KEY, dict(switches))
 
 
 def count_positions(model: PreTrainedModel) -> int | None:

@@ -35,20 +35,15 @@ class GPT2EConfig(GPT2Config):
     """GPT-2's config with the switches of entity attention. PAPER.md gives the reasons for the
     defaults, which are not all the paper's, and says what each switch gains and costs.
 
-    entity_residual, entity_layer_norm
-        Whether entity attention has a residual connection and a layer norm of its own.
-    entity_gate
-        With "zero" the model starts as GPT-2.
-    entity_values
-        What the values of the attention are computed from. "both" adds a projection, through which
-        the content of the memory can be read directly.
-    memory_write
-        Which state of a mention is written: that of its last token, or the mean.
-    memory_gradient_windows
-        With k, a training step consists of k + 1 consecutive windows, and the gradient flows back
-        through the memory within them. With 0 (the paper) the memory is detached after each window,
-        so that nothing trains it to carry content. The training loop reads this value, not the
-        model: in a loop of your own, call `EntityMemory.detach` after every k + 1 windows.
+    entity_residual, entity_layer_norm: has entity attention a residual connection, a layer norm?
+    entity_gate: with "zero" the model starts as GPT-2
+    entity_values: the source of the attention's values; "both" adds a projection, through which
+        the content of the memory can be read directly
+    memory_write: which state of a mention is written, that of its last token or the mean
+    memory_gradient_windows: with k, a training step consists of k + 1 consecutive windows, and the
+        gradient flows back through the memory within them. With 0 (the paper) nothing trains the
+        memory to carry content. The training loop reads this value, not the model: in a loop of
+        your own, call `EntityMemory.detach` after every k + 1 windows.
     """
 
     model_type = "gpt2e"

@@ -160,9 +160,8 @@ class FastEntityAttention(EntityAttention):
 
     def _nothing(self) -> Tensor:
         """Return 0, through which the parameters that equal keys make useless get a gradient of 0
-        instead of none.
-
-        Optimizers and DistributedDataParallel then do what they do in the plain form.
+        instead of none, so that optimizers and DistributedDataParallel treat them as in the plain
+        form.
         """
         layers = [layer for layer in (self.q_attn, self.k_attn, self.ln) if layer is not None]
         unused = [parameter for layer in layers for parameter in layer.parameters()]
@@ -202,10 +201,9 @@ def attend_in_strips(
     query: Tensor | None, key: Tensor | None, value: Tensor, dropout: float
 ) -> Tensor:
     """Compute causal attention with dropout of weights, [B, T, H, D], without most of the scores
-    that the causal mask hides.
-
-    Strips of 64 queries meet the keys up to their end: (T + 64) / 2T of all scores. ``query``
-    [B, H, T, D] is already scaled; without it and ``key`` every token weighs the same.
+    that the causal mask hides: strips of 64 queries meet the keys up to their end, which is
+    (T + 64) / 2T of all scores. ``query`` [B, H, T, D] is already scaled; without it and ``key``
+    every token weighs the same.
     """
     batch, heads, length, size = value.shape
     flat = value.flatten(0, 1)
@@ -249,9 +247,8 @@ class _DroppedProduct(torch.autograd.Function):
 
 
 def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
-    """Draw bools that are False with probability ``threshold`` / 65536.
-
-    Sixteen random bits decide each; ``bernoulli_`` takes twice as long.
+    """Draw bools that are False with probability ``threshold`` / 65536, each by sixteen random
+    bits; ``bernoulli_`` takes twice as long.
     """
     count = math.prod(shape)
     words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
@@ -260,10 +257,8 @@ def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tenso
 
 def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
     """Return the mean [B, T, W] over the tokens of ``states`` [B, T, W] up to each one, from the
-    start [B, T] of its document on.
-
-    If not causal, it is the mean over all tokens. Sums are at least float32 (float64 where
-    documents are packed).
+    start [B, T] of its document on, or over all tokens if not causal. Sums are at least float32
+    (float64 where documents are packed).
     """
     if not is_causal:
         return states.mean(1, keepdim=True).expand_as(states)
@@ -279,10 +274,8 @@ def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = 
 
 def _sum_so_far(states: Tensor) -> Tensor:
     """Return the running sum [B, T, W] over the tokens: a small triangular product inside blocks,
-    plus the sums of the blocks before.
-
-    Twice as fast as ``cumsum`` forward and backward on a CPU, and its rounding error does not grow
-    with T.
+    plus the sums of the blocks before. On a CPU this is twice as fast as ``cumsum``, and its
+    rounding error does not grow with T.
     """
     batch, length, width = states.shape
     blocks = F.pad(states, (0, 0, 0, -length % BLOCK)).view(batch, -1, BLOCK, width)
