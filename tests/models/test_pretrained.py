@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,16 +38,21 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return path
 
 
-def plain_losses(folder: Path, tokens: np.ndarray) -> torch.Tensor:
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Any:
+    """The model as transformers loads it."""
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+@torch.no_grad()
+def plain_losses(plain: Any, tokens: np.ndarray) -> torch.Tensor:
     """Nats of each token but the first, by transformers' own logits."""
-    module = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     ids = torch.from_numpy(tokens.astype(np.int64))[None]
-    with torch.no_grad():
-        return functional.cross_entropy(module(ids).logits[0, :-1], ids[0, 1:], reduction="none")
+    return functional.cross_entropy(plain(ids).logits[0, :-1], ids[0, 1:], reduction="none")
 
 
 @pytest.mark.parametrize(("window", "stride"), [(8, 4), (8, 8), (64, 64)])
-def test_windows_are_those_of_the_strided_recipe(folder: Path, window: int, stride: int) -> None:
+def test_windows_are_those_of_the_strided_recipe(folder, plain, window, stride):
     """Of transformers' page on perplexity; a window of 64 holds a whole document."""
     model = PretrainedLM.load(folder).eval()
     found = score_corpus(model, CORPUS, window=window, stride=stride, batch=2)
@@ -54,13 +60,13 @@ def test_windows_are_those_of_the_strided_recipe(folder: Path, window: int, stri
         tokens, expected, previous = CORPUS.tokens[part], [], 1
         for begin in range(0, max(1, len(tokens) - window - 1 + stride), stride):
             end = min(begin + window + 1, len(tokens))
-            losses = plain_losses(folder, tokens[begin:end])
+            losses = plain_losses(plain, tokens[begin:end])
             expected += losses[len(losses) - (end - previous) :].tolist()
             previous = end
         np.testing.assert_allclose(found[part][1:], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path: Path) -> None:
+def test_in_bfloat16_states_are_float32_and_losses_close(folder, plain, tmp_path):
     half = PretrainedLM.load(folder, torch.bfloat16)
     half.save(tmp_path)
     again = PretrainedLM.load(tmp_path).eval()
@@ -68,7 +74,7 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder: Path, tmp_path:
     hidden, _ = again.encode(Batch(TOKENS), again.start(1))
     assert hidden.dtype == torch.float32
     losses = again.nats(hidden[:, :-1], TOKENS[:, 1:])[0]
-    assert (losses - plain_losses(folder, CORPUS.tokens[:12])).abs().max() < 0.5
+    assert (losses - plain_losses(plain, CORPUS.tokens[:12])).abs().max() < 0.5
 
 
 def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -51,11 +51,7 @@ def measure_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
 
 def find_blocks(model: nn.Module, count: int) -> list[nn.Module]:
     """Return the model's only list of ``count`` blocks; none or several raise ValueError."""
-    lists = [
-        module
-        for module in model.modules()
-        if isinstance(module, nn.ModuleList) and len(module) == count
-    ]
+    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == count]
     if len(lists) != 1:
         raise ValueError(
             f"{type(model).__name__} has {len(lists)} lists of {count} modules, expected 1: name"
@@ -133,25 +129,23 @@ class State:
     penalty: Tensor | None = field(default=None, kw_only=True)
     backward: tuple[Tensor, Tensor] | None = field(default=None, kw_only=True)
 
-    def map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
-        """Return a state whose tensors [B, ...] are ``change(name, tensor)``."""
-        values: dict[str, Any] = vars(replace(self, penalty=None, backward=None))
-        values = {k: change(k, v) if isinstance(v, Tensor) else v for k, v in values.items()}
-        return replace(self, **values)
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return a state whose tensors [B, ...] are ``change(tensor)``."""
+        own = replace(self, penalty=None, backward=None)
+        tensors = {name: change(v) for name, v in vars(own).items() if isinstance(v, Tensor)}
+        return replace(own, **cast(Any, tensors))
 
     def reset(self, rows: Tensor) -> Self:
         """Return the state with the rows (bool [B]) zeroed, as at the start of a document."""
-        return self.map(lambda _, own: own.masked_fill(rows.view(-1, *[1] * (own.ndim - 1)), 0))
+        return self._map(lambda own: own.masked_fill(rows.view(-1, *[1] * (own.ndim - 1)), 0))
 
     def detach(self) -> Self:
         """Return the state without gradient, so that none flows back into earlier windows."""
-        return self.map(lambda _, own: own.detach())
+        return self._map(Tensor.detach)
 
     def select(self, rows: Tensor | slice) -> Self:
         """Return the state of the documents ``rows``: int64 indices, bool [B] or a slice."""
-        return self.map(
-            lambda _, own: own[rows.to(own.device) if isinstance(rows, Tensor) else rows]
-        )
+        return self._map(lambda own: own[rows.to(own.device) if isinstance(rows, Tensor) else rows])
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors that a checkpoint keeps, each [B, ...]."""
@@ -159,7 +153,9 @@ class State:
 
     def replace(self, tensors: Mapping[str, Tensor]) -> Self:
         """Return the state with its tensors replaced by those that `tensors` returned."""
-        return self.map(lambda name, own: tensors[name].to(own))
+        own = self.detach()
+        changed = {name: tensors[name].to(tensor) for name, tensor in own.tensors().items()}
+        return replace(own, **cast(Any, changed))
 
 
 class LanguageModel(ABC):
@@ -253,9 +249,8 @@ class LanguageModel(ABC):
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
     ) -> tuple[Tensor, Any]:
         """For kinds with another objective: return the summed losses of a window from `draw` and
-        the state after it. A step minimises their sum divided by its predicted targets.
-
-        ``share``: the share of predicted targets among all tokens of the step.
+        the state after it. A step minimises their sum divided by its predicted targets, whose share
+        among all tokens of the step is ``share``.
         """
         raise NotImplementedError(f"{self.kind.label} is trained to predict the next token")
 
@@ -325,12 +320,12 @@ class LanguageModel(ABC):
         """Has its kind all these capabilities?"""
         return self.kind.can.issuperset(needs)
 
-    def to(self, device: torch.device | str) -> LanguageModel:
+    def to(self, device: torch.device | str) -> Self:
         """Move the model to the device and return it."""
         self.module.to(device)
         return self
 
-    def eval(self) -> LanguageModel:
+    def eval(self) -> Self:
         """Switch off dropout and return the model."""
         self.module.eval()
         return self

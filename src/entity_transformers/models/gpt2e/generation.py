@@ -45,8 +45,7 @@ class EntityContinuation:
         if not callable(rule) and (not isinstance(rule, int) or isinstance(rule, bool)):
             raise ValueError(f"new_entities is {rule!r}, expected one entity id or a function")
         self.rule = rule
-        self.tokens: Tensor | None = None
-        self.ids: Tensor | None = None
+        self.latest: tuple[Tensor, Tensor] | None = None
 
     def extend(self, prompt: Tensor, tokens: Tensor) -> Tensor:
         """Return the ids int64 [B, t] of the tokens [B, t], of which the first are ``prompt``
@@ -54,10 +53,12 @@ class EntityContinuation:
         """
         if not callable(self.rule):
             return F.pad(prompt, (0, tokens.shape[1] - prompt.shape[1]), value=self.rule)
-        before = self.tokens
-        # beam search re-orders the documents: then their ids are found anew from the prompt on
-        goes_on = before is not None and torch.equal(before, tokens[:, : before.shape[1]])
-        known = self.ids if goes_on and self.ids is not None else prompt
+        known = prompt
+        if self.latest is not None:
+            before, ids = self.latest
+            # beam search re-orders the documents: then their ids are found anew from the prompt on
+            if torch.equal(before, tokens[:, : before.shape[1]]):
+                known = ids
         for length in range(known.shape[1] + 1, tokens.shape[1] + 1):
             new = self.rule(tokens[:, :length], known)
             found = getattr(new, "dtype", type(new).__name__), list(getattr(new, "shape", ()))
@@ -67,7 +68,7 @@ class EntityContinuation:
                     " (batch)"
                 )
             known = torch.cat([known, new.to(known.device).unsqueeze(1)], dim=1)
-        self.tokens, self.ids = tokens, known
+        self.latest = tokens, known
         return known
 
 

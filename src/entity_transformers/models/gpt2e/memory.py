@@ -121,17 +121,22 @@ class EntityMemory:
         if mode not in ("last", "mean"):
             raise ValueError(f"memory_write is {mode!r}, expected 'last' or 'mean'")
         self.check(ids)
-        expected = [*ids.shape, self.width]
-        if list(getattr(hidden, "shape", ())) != expected:
+        shape, expected = list(getattr(hidden, "shape", ())), [*ids.shape, self.width]
+        if shape != expected:
             raise ValueError(
-                f"hidden has shape {list(getattr(hidden, 'shape', ()))}, expected {expected}"
-                " (batch, tokens, width)"
+                f"hidden has shape {shape}, expected {expected} (batch, tokens, width)"
             )
-        ids, hidden = bound_ids(ids, self.states.shape[1]), hidden.to(self.states.dtype)
-        last = _last_positions(ids, self.states.shape[1])
-        written = (last >= 0).unsqueeze(-1)
-        pick = _pick_last if mode == "last" else _mean_of_runs
-        return self._with(torch.where(written, pick(ids, hidden, last), self.states))
+        rows = self.states.shape[1]
+        ids, hidden = bound_ids(ids, rows), hidden.to(self.states.dtype)
+        # the position of each entity's last token, [B, R]; -1: it does not occur, or is none
+        positions = torch.arange(ids.shape[1], device=ids.device).masked_fill(ids == 0, -1)
+        last = torch.full((ids.shape[0], rows), -1, device=ids.device)
+        last = last.scatter_reduce(1, ids, positions, "amax")
+        if mode == "mean":
+            vectors = _mean_of_runs(ids, hidden, last)
+        else:
+            vectors = gather_rows(hidden, flat_rows(last.clamp(min=0), ids.shape[1]))
+        return self._with(torch.where((last >= 0).unsqueeze(-1), vectors, self.states))
 
     def reset(self, rows: Tensor) -> EntityMemory:
         """Reset vectors to ones: those of the documents ``rows`` (bool [B]), or single vectors
@@ -207,9 +212,8 @@ def flat_rows(ids: Tensor, rows: int) -> Tensor:
     """Return the index [B, T] of each token's entity in a memory of ``rows`` rows per document that
     is flattened to [B * R, W].
     """
-    return bound_ids(ids, rows) + torch.arange(
-        0, ids.shape[0] * rows, rows, device=ids.device
-    ).unsqueeze(1)
+    firsts = torch.arange(0, ids.shape[0] * rows, rows, device=ids.device)
+    return bound_ids(ids, rows) + firsts.unsqueeze(1)
 
 
 def gather_rows(states: Tensor, index: Tensor) -> Tensor:
@@ -217,23 +221,10 @@ def gather_rows(states: Tensor, index: Tensor) -> Tensor:
     return F.embedding(index, states.reshape(-1, states.shape[-1]))
 
 
-def _last_positions(ids: Tensor, rows: int) -> Tensor:
-    """Return the position [B, R] of the last token of each entity, -1 where it does not occur;
-    always -1 for row 0.
-    """
-    positions = torch.arange(ids.shape[1], device=ids.device).masked_fill(ids == 0, -1)
-    return torch.full((ids.shape[0], rows), -1, device=ids.device).scatter_reduce(
-        1, ids, positions, "amax"
-    )
-
-
-def _pick_last(ids: Tensor, hidden: Tensor, last: Tensor) -> Tensor:
-    """Return the hidden states [B, R, W] at the last positions [B, R]."""
-    return gather_rows(hidden, flat_rows(last.clamp(min=0), ids.shape[1]))
-
-
 def _mean_of_runs(ids: Tensor, hidden: Tensor, last: Tensor) -> Tensor:
-    """Return the mean [B, R, W] of the hidden states of each entity's latest unbroken run."""
+    """Return the mean [B, R, W] of the hidden states of the unbroken run of each entity's tokens
+    that ends at its last position [B, R].
+    """
     batch, rows = last.shape
     positions = torch.arange(ids.shape[1], device=ids.device)
     starts = F.pad(ids[:, 1:] != ids[:, :-1], (1, 0), value=True)
@@ -264,20 +255,21 @@ class Entities(NamedTuple):
 
 
 def find_entities(
-    shape: tuple[int, int],
+    tokens: Tensor,
     width: int,
-    entity_ids: Tensor | None,
-    memory: EntityMemory | None,
-    entity_states: Tensor | None,
     like: Tensor,
+    entity_ids: Tensor | None = None,
+    memory: EntityMemory | None = None,
+    entity_states: Tensor | None = None,
 ) -> Entities:
-    """Check the entities of a window of ``shape`` [B, T] and return them on the device and in the
-    dtype of ``like``. Ids that are all 0 count as no entities.
+    """Check the entities of a window's tokens [B, T] or their embeddings [B, T, W], and return them
+    on the device and in the dtype of ``like``. Ids that are all 0 count as no entities.
     """
+    batch, length = tokens.shape[:2]
     if entity_states is not None:
         if entity_ids is not None or memory is not None:
             raise ValueError("entity_states with entity_ids or memory: expected one of the two")
-        found, expected = list(getattr(entity_states, "shape", ())), [*shape, width]
+        found, expected = list(getattr(entity_states, "shape", ())), [batch, length, width]
         if found != expected or not entity_states.is_floating_point():
             kind = getattr(entity_states, "dtype", type(entity_states).__name__)
             raise ValueError(
@@ -287,7 +279,7 @@ def find_entities(
         _check_device("entity_states", entity_states, like)
         return Entities(entity_states.to(like.dtype).contiguous())
     if memory is not None:
-        check_memory(memory, shape[0], width)
+        check_memory(memory, batch, width)
         _check_device("memory", memory.states, like)
     if entity_ids is None:
         return Entities()
@@ -299,12 +291,12 @@ def find_entities(
         )
     if isinstance(entity_ids, Tensor):
         _check_device("entity_ids", entity_ids, like)
-    if memory.check(entity_ids, shape[1]) == 0:
+    if memory.check(entity_ids, length) == 0:
         return Entities()
     states = memory.states.to(like.dtype)
     index = flat_rows(entity_ids, states.shape[1])
     # more rows than tokens: projecting the tokens' vectors is less work
-    if states.shape[1] >= shape[1]:
+    if states.shape[1] >= length:
         return Entities(gather_rows(states, index))
     return Entities(states, index)
 
@@ -352,22 +344,14 @@ def find_no_entities(attention_mask: Tensor | None, position_ids: Tensor | None)
     """Return `Entities` without any; ``uniform`` says whether every block may average the values of
     all earlier tokens, which is not so where a mask hides some.
     """
+    readable = not torch.compiler.is_compiling()
     if attention_mask is not None:
-        readable = attention_mask.ndim == 2 and not torch.compiler.is_compiling()
-        return Entities(uniform=readable and bool(attention_mask.all()))
-    return Entities(
-        uniform=True, starts=None if position_ids is None else _document_starts(position_ids)
-    )
-
-
-def _document_starts(position_ids: Tensor) -> Tensor | None:
-    """Return where the document of each token begins in its row, [B, T], i.e. where positions do
-    not go up by 1; None: one document per row.
-    """
-    first = torch.zeros_like(position_ids[:, :1], dtype=torch.bool)
-    breaks = torch.cat([first, position_ids.diff(dim=-1) != 1], dim=-1)
-    if not torch.compiler.is_compiling() and not breaks.any():
-        return None
-    return (
-        torch.where(breaks, torch.arange(breaks.shape[1], device=breaks.device), 0).cummax(1).values
-    )
+        whole = readable and attention_mask.ndim == 2 and bool(attention_mask.all())
+        return Entities(uniform=whole)
+    if position_ids is None:
+        return Entities(uniform=True)
+    breaks = F.pad(position_ids.diff(dim=-1) != 1, (1, 0))  # a document begins there
+    if readable and not breaks.any():
+        return Entities(uniform=True)
+    columns = torch.arange(breaks.shape[1], device=breaks.device)
+    return Entities(uniform=True, starts=torch.where(breaks, columns, 0).cummax(1).values)

@@ -35,20 +35,15 @@ class GPT2EConfig(GPT2Config):
     """GPT-2's config with the switches of entity attention. PAPER.md gives the reasons for the
     defaults, which are not all the paper's, and says what each switch gains and costs.
 
-    entity_residual, entity_layer_norm
-        Whether entity attention has a residual connection and a layer norm of its own.
-    entity_gate
-        With "zero" the model starts as GPT-2.
-    entity_values
-        What the values of the attention are computed from. "both" adds a projection, through which
-        the content of the memory can be read directly.
-    memory_write
-        Which state of a mention is written: that of its last token, or the mean.
-    memory_gradient_windows
-        With k, a training step consists of k + 1 consecutive windows, and the gradient flows back
-        through the memory within them. With 0 (the paper) the memory is detached after each window,
-        so that nothing trains it to carry content. The training loop reads this value, not the
-        model: in a loop of your own, call `EntityMemory.detach` after every k + 1 windows.
+    entity_residual, entity_layer_norm: has entity attention a residual connection, a layer norm?
+    entity_gate: with "zero" the model starts as GPT-2
+    entity_values: the source of the attention's values; "both" adds a projection, through which
+        the content of the memory can be read directly
+    memory_write: which state of a mention is written, that of its last token or the mean
+    memory_gradient_windows: with k, a training step consists of k + 1 consecutive windows, and the
+        gradient flows back through the memory within them. With 0 (the paper) nothing trains the
+        memory to carry content. The training loop reads this value, not the model: in a loop of
+        your own, call `EntityMemory.detach` after every k + 1 windows.
     """
 
     model_type = "gpt2e"
@@ -61,15 +56,11 @@ class GPT2EConfig(GPT2Config):
     memory_gradient_windows: int = 0
 
     def validate_entity_switches(self) -> None:
-        """Raise ValueError for switches that exclude each other or a negative number of windows."""
+        """Raise ValueError for a negative number of windows, and for GPT-2's cross-attention."""
         if self.memory_gradient_windows < 0:
             raise ValueError(
                 f"memory_gradient_windows is {self.memory_gradient_windows}, expected 0 (the paper)"
                 " or more"
-            )
-        if self.entity_gate == "zero" and not self.entity_residual:
-            raise ValueError(
-                "entity_gate 'zero' without entity_residual would give a constant output"
             )
         if self.add_cross_attention:
             raise ValueError(
@@ -108,9 +99,7 @@ class GPT2EBlock(GPT2Block):
         entities: Entities,
         **kwargs: Any,
     ) -> Tensor:
-        """Map hidden states [B, T, W] to [B, T, W]; `GPT2EModel` prepares ``entities`` from its
-        inputs.
-        """
+        """Map hidden states [B, T, W] to [B, T, W]."""
         hidden_states = super().forward(
             hidden_states, past_key_values, attention_mask, encoder_hidden_states, **kwargs
         )
@@ -151,14 +140,12 @@ class GPT2EPreTrainedModel(GPT2PreTrainedModel):
         connection the new one is on no such path.
         """
         super()._init_weights(module)
-        if not isinstance(module, EntityAttention):
-            return
-        paths = 3 * self.config.n_layer if self.config.entity_residual else 1
-        init.normal_(
-            module.c_proj.weight, mean=0.0, std=self.config.initializer_range / math.sqrt(paths)
-        )
-        if module.gate is not None:
-            init.zeros_(module.gate)
+        if isinstance(module, EntityAttention):
+            paths = 3 * self.config.n_layer if self.config.entity_residual else 1
+            std = self.config.initializer_range / math.sqrt(paths)
+            init.normal_(module.c_proj.weight, mean=0.0, std=std)
+            if module.gate is not None:
+                init.zeros_(module.gate)
 
 
 class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
@@ -198,18 +185,15 @@ class GPT2EModel(GPT2EPreTrainedModel, GPT2Model):
         tokens = input_ids if input_ids is not None else inputs_embeds
         if tokens is None:
             raise ValueError("You have to specify either input_ids or inputs_embeds")
-        shape = (tokens.shape[0], tokens.shape[1])
-        check_length(shape[1], past_key_values, position_ids, self.config.n_positions)
+        check_length(tokens.shape[1], past_key_values, position_ids, self.config.n_positions)
         use_cache = self.config.use_cache if use_cache is None else use_cache
         entities = find_entities(
-            shape, self.config.n_embd, entity_ids, memory, entity_states, self.wte.weight
+            tokens, self.config.n_embd, self.wte.weight, entity_ids, memory, entity_states
         )
-        if entities.rows is None and not kwargs.get(
-            "output_attentions", self.config.output_attentions
-        ):
-            cached = past_key_values is not None or (
-                use_cache and not (self.gradient_checkpointing and self.training)
-            )
+        shown = kwargs.get("output_attentions", self.config.output_attentions)
+        if entities.rows is None and not shown:
+            caches = use_cache and not (self.gradient_checkpointing and self.training)
+            cached = past_key_values is not None or caches
             entities = find_no_entities(attention_mask, None if cached else position_ids)
         return super().forward(
             input_ids=input_ids,

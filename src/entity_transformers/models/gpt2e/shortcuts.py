@@ -56,15 +56,13 @@ class FastEntityAttention(EntityAttention):
         """
         cache, dropout = past_key_values, self.attention_dropout if self.training else 0.0
         equal_keys = entities.rows is None and (cache is None or _is_empty(cache, self.slot))
-        if self.alibi:
-            return self._call_kernel(x, entities, mask, cache, dropout=dropout, **kwargs)
-        if equal_keys and entities.uniform and dropout == 0:
-            return self._average(x, entities, cache), None
         # With dropout SDPA has no kernel for a CPU: it computes all of the scores, also those that
         # the causal mask then hides.
         sdpa_on_cpu = self.config._attn_implementation == "sdpa" and x.device.type == "cpu"
         only_causal = mask is None and cache is None and self.is_causal
-        if 0 < dropout < 1 and sdpa_on_cpu and only_causal:
+        if not self.alibi and equal_keys and entities.uniform and dropout == 0:
+            return self._average(x, entities, cache), None
+        if not self.alibi and 0 < dropout < 1 and sdpa_on_cpu and only_causal:
             return self._attend_in_strips(x, entities, dropout), None
         return self._call_kernel(x, entities, mask, cache, dropout=dropout, **kwargs)
 
@@ -139,8 +137,7 @@ class FastEntityAttention(EntityAttention):
             room = key.shape[2] - mask.shape[-1]  # in a static cache, for tokens to come
             mask = F.pad(mask, (0, room), value=-torch.inf)
         if mask.dtype is torch.bool:
-            hidden = torch.finfo(bias.dtype).min
-            return bias.masked_fill(~mask, hidden)
+            return bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
         return bias + mask
 
     def _keys(self, x: Tensor, entities: Entities) -> Tensor:
@@ -157,21 +154,17 @@ class FastEntityAttention(EntityAttention):
     def _constant_value(self) -> Tensor:
         """Compute what no hidden state affects in the value of a token without entity, [W]."""
         bias = self._nothing() if self.v_attn is None else self.v_attn.bias + self._nothing()
-        return (
-            bias if self.e_attn is None else bias + self.e_attn(torch.ones_like(self.e_attn.bias))
-        )
+        if self.e_attn is None:
+            return bias
+        return bias + self.e_attn(torch.ones_like(self.e_attn.bias))
 
     def _nothing(self) -> Tensor:
         """Return 0, through which the parameters that equal keys make useless get a gradient of 0
-        instead of none.
-
-        Optimizers and DistributedDataParallel then do what they do in the plain form.
+        instead of none, so that optimizers and DistributedDataParallel treat them as in the plain
+        form.
         """
-        unused = [
-            *self.q_attn.parameters(),
-            *self.k_attn.parameters(),
-            *([] if self.ln is None else self.ln.parameters()),
-        ]
+        layers = [layer for layer in (self.q_attn, self.k_attn, self.ln) if layer is not None]
+        unused = [parameter for layer in layers for parameter in layer.parameters()]
         return 0 * torch.stack([parameter.flatten()[0] for parameter in unused]).sum()
 
     def _extend(self, cache: Cache, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,10 +201,9 @@ def attend_in_strips(
     query: Tensor | None, key: Tensor | None, value: Tensor, dropout: float
 ) -> Tensor:
     """Compute causal attention with dropout of weights, [B, T, H, D], without most of the scores
-    that the causal mask hides.
-
-    Strips of 64 queries meet the keys up to their end: (T + 64) / 2T of all scores. ``query``
-    [B, H, T, D] is already scaled; without it and ``key`` every token weighs the same.
+    that the causal mask hides: strips of 64 queries meet the keys up to their end, which is
+    (T + 64) / 2T of all scores. ``query`` [B, H, T, D] is already scaled; without it and ``key``
+    every token weighs the same.
     """
     batch, heads, length, size = value.shape
     flat = value.flatten(0, 1)
@@ -224,10 +216,8 @@ def attend_in_strips(
         if query is None or key is None:
             weights = hidden.softmax(-1).expand(len(flat), -1, -1)
         else:
-            rows, columns = (
-                query[:, :, start:end].flatten(0, 1),
-                key[:, :, :end].flatten(0, 1).transpose(1, 2),
-            )
+            rows = query[:, :, start:end].flatten(0, 1)
+            columns = key[:, :, :end].flatten(0, 1).mT
             weights = torch.baddbmm(hidden.to(rows.dtype), rows, columns).softmax(-1)
         outputs.append(_DroppedProduct.apply(weights, flat[:, :end], dropout))
     return torch.cat(outputs, dim=1).view(batch, heads, length, size).transpose(1, 2)
@@ -249,19 +239,16 @@ class _DroppedProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None]:
         weights, value, kept = ctx.saved_tensors
-        for_value = (weights * kept).mul(ctx.scale).to(gradient.dtype).transpose(1, 2) @ gradient
+        for_value = (weights * kept).mul(ctx.scale).to(gradient.dtype).mT @ gradient
         for_weights = None
         if ctx.needs_input_grad[0]:
-            for_weights = (
-                (gradient @ value.transpose(1, 2)).to(weights.dtype).mul(kept).mul(ctx.scale)
-            )
+            for_weights = (gradient @ value.mT).to(weights.dtype).mul(kept).mul(ctx.scale)
         return for_weights, for_value, None
 
 
 def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
-    """Draw bools that are False with probability ``threshold`` / 65536.
-
-    Sixteen random bits decide each; ``bernoulli_`` takes twice as long.
+    """Draw bools that are False with probability ``threshold`` / 65536, each by sixteen random
+    bits; ``bernoulli_`` takes twice as long.
     """
     count = math.prod(shape)
     words = torch.empty(-(-count // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
@@ -270,19 +257,15 @@ def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tenso
 
 def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = True) -> Tensor:
     """Return the mean [B, T, W] over the tokens of ``states`` [B, T, W] up to each one, from the
-    start [B, T] of its document on.
-
-    If not causal, it is the mean over all tokens. Sums are at least float32 (float64 where
-    documents are packed).
+    start [B, T] of its document on, or over all tokens if not causal. Sums are at least float32
+    (float64 where documents are packed).
     """
     if not is_causal:
         return states.mean(1, keepdim=True).expand_as(states)
     positions = torch.arange(states.shape[1], device=states.device)
     if starts is None:
-        return (
-            _sum_so_far(states.to(torch.promote_types(states.dtype, torch.float32)))
-            / (positions + 1).unsqueeze(1)
-        ).to(states.dtype)
+        sums = _sum_so_far(states.to(torch.promote_types(states.dtype, torch.float32)))
+        return (sums / (positions + 1).unsqueeze(1)).to(states.dtype)
     sums = F.pad(states.double().cumsum(1), (0, 0, 1, 0))
     before = sums.gather(1, starts.unsqueeze(-1).expand_as(states))
     counts = (positions - starts + 1).unsqueeze(-1)
@@ -291,15 +274,11 @@ def mean_so_far(states: Tensor, starts: Tensor | None = None, is_causal: bool = 
 
 def _sum_so_far(states: Tensor) -> Tensor:
     """Return the running sum [B, T, W] over the tokens: a small triangular product inside blocks,
-    plus the sums of the blocks before.
-
-    Twice as fast as ``cumsum`` forward and backward on a CPU, and its rounding error does not grow
-    with T.
+    plus the sums of the blocks before. On a CPU this is twice as fast as ``cumsum``, and its
+    rounding error does not grow with T.
     """
     batch, length, width = states.shape
-    blocks = F.pad(states, (0, 0, 0, -length % BLOCK)).view(
-        batch, math.ceil(length / BLOCK), BLOCK, width
-    )
+    blocks = F.pad(states, (0, 0, 0, -length % BLOCK)).view(batch, -1, BLOCK, width)
     with torch.autocast(states.device.type, enabled=False):
         within = torch.ones(BLOCK, BLOCK, dtype=states.dtype, device=states.device).tril() @ blocks
     before = F.pad(within[:, :-1, -1], (0, 0, 1, 0)).cumsum(1).unsqueeze(2)

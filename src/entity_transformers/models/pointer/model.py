@@ -7,7 +7,6 @@ Dimensions: B rows of text, T tokens of a window, W width, V vocabulary, F forms
 Annotations are not postponed here, because `strict` checks a config's values against them.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from entity_transformers.models.pointer.pointer import (
     Copies,
     EntityPointer,
     find_copied,
-    hide,
     mix_all,
     pack,
     unpack,
@@ -82,9 +80,7 @@ class GPT2Pointer(GPT2):
 
     @property
     def pointer(self) -> EntityPointer:
-        """The pointer's module."""
-        pointer: EntityPointer = self.module.entity_pointer
-        return pointer
+        return self.module.entity_pointer
 
     def start(self, rows: int, entities: int = 0) -> PointerMemory:
         config = self.module.config
@@ -124,16 +120,15 @@ class GPT2Pointer(GPT2):
             return None
         latest = state.tokens[:, -MATCHES:].to(batch.tokens)
         tokens = torch.cat([latest, batch.tokens[:, batch.new :]], 1)
-        found = self.pointer(hidden[:, batch.new :], tokens, state)
-        found = hide(found, begun[:, batch.new :])
-        if not batch.new:
-            return found
-        before = (batch.new, 0)
-        return Copies(
-            functional.pad(found.share, before),
-            functional.pad(found.tokens, (0, 0, *before), value=EMPTY),
-            functional.pad(found.shares, (0, 0, *before), value=NOTHING),
-        )
+        share, forms, shares = self.pointer(hidden[:, batch.new :], tokens, state)
+        if (alone := begun[:, batch.new :]).any():  # all of the share is the model's there
+            share = share.masked_fill(alone, 0.0)
+            shares = shares.masked_fill(alone[..., None], NOTHING)
+        if before := batch.new:
+            share = functional.pad(share, (before, 0))
+            forms = functional.pad(forms, (0, 0, before, 0), value=EMPTY)
+            shares = functional.pad(shares, (0, 0, before, 0), value=NOTHING)
+        return Copies(share, forms, shares)
 
     def sum_losses(
         self, batch: Batch, targets: Tensor, state: Any, share: float, params: Any
@@ -172,20 +167,17 @@ class GPT2Pointer(GPT2):
         return GPT2PointerConfig(**shape(entry.lm, vocabulary, end), **values)
 
     @classmethod
+    @torch.no_grad()
     def start_from(cls, folder: Path, config: Any) -> Any:
+        """Return the module as a GPT-2's, where the weights of a pointer with another rate are
+        rescaled, so that they mean the same here.
+        """
         module = super().start_from(folder, config)
-        take_rate(module.entity_pointer, read_json(folder / "config.json"))
+        rate = module.entity_pointer.rate
+        if (saved := read_json(folder / "config.json").get("pointer_rate", rate)) != rate:
+            for weights in module.entity_pointer.parameters():
+                weights.mul_(saved / rate)
         return module
-
-
-@torch.no_grad()
-def take_rate(pointer: EntityPointer, saved: Mapping[str, Any]) -> None:
-    """Rescale weights from a model with the config ``saved``, whose `EntityPointer.rate` may
-    differ, so that they mean the same here. A model without a pointer has none to rescale.
-    """
-    if (other := saved.get("pointer_rate", pointer.rate)) != pointer.rate:
-        for weights in pointer.parameters():
-            weights.mul_(other / pointer.rate)
 
 
 def find_starts(batch: Batch, end: int) -> Tensor:

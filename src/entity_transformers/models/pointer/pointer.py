@@ -187,17 +187,6 @@ def bucket(values: Tensor, buckets: int) -> Tensor:
     return (exponent.long() - 1).clamp_max(buckets - 1)
 
 
-def hide(copies: Copies, hidden: Tensor) -> Copies:
-    """Remove the copies where ``hidden``, bool [B, T]: all of the share is the model's there."""
-    if not hidden.any():
-        return copies
-    return Copies(
-        copies.share.masked_fill(hidden, 0.0),
-        copies.tokens,
-        copies.shares.masked_fill(hidden[..., None], NOTHING),
-    )
-
-
 def pack(hidden: Tensor, copies: Copies | None) -> Tensor:
     """Append the copies to the hidden states, float32 [B, T, W + 1 + 2 F]; without copies, return
     the hidden states alone. Token ids are exact in float32 below 2 ** 24.
