@@ -65,9 +65,8 @@ def named_gradients(training: Training) -> dict[str, Tensor]:
 
 def gradients(training: Training) -> dict[str, Tensor]:
     """The gradients of the first step, before the optimizer has used them."""
-    count = training.windows_per_step
     training.model.module.train()
-    training.streams.accumulate_gradients([training.window(i) for i in range(count)])
+    training.streams.accumulate_gradients(training.next_windows())
     return named_gradients(training)
 
 

@@ -24,6 +24,12 @@ def make_network(rates: dict[str, float], hidden: int = HIDDEN, residual: bool =
     return Network(VOCABULARY, WIDTH, LAYERS, 0.0, hidden, **rates, residual=residual).double()
 
 
+def make_penalised(network: Network) -> LSTM:
+    model = LSTM(network)
+    model.penalties = (2.0, 1.0)
+    return model
+
+
 def draw(network: Network) -> Masks:
     """Masks of the network's rates in float64."""
     torch.manual_seed(1)
@@ -95,7 +101,7 @@ def transcribe(
 def test_a_regularised_window_is_that_of_the_equations(rates, hidden, residual, monkeypatch):
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
     network, tokens = make_network(rates, hidden, residual=residual), draw_tokens()
-    model, masks, drawn = LSTM(network, 2.0, 1.0), draw(network), []
+    model, masks, drawn = make_penalised(network), draw(network), []
     monkeypatch.setattr(network, "draw_masks", lambda rows: drawn.append(rows) or masks)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
     begins[1, 4] = begins[2, 0] = True
@@ -166,7 +172,7 @@ def test_evaluation_is_the_plain_lstm_s(hidden: int) -> None:
     regularised, plain = (make_network(rates, hidden).float() for rates in (RATES, {}))
     read = []
     for network in (regularised, plain):
-        model = LSTM(network, 2.0, 1.0)
+        model = make_penalised(network)
         model.encode(Batch(draw_tokens()), model.start(ROWS))  # a pass of training before
         model.eval()
         before = torch.get_rng_state()
@@ -226,16 +232,16 @@ def test_fastai_agrees() -> None:
     output_dropout = awdlstm.RNNDropout(RATES["output_dropout"])
     pairs = {"embeddings.weight": theirs.encoder.weight}
     for i, rnn in enumerate(theirs.rnns):
-        pairs[f"lstm.{i}.weight_hh_l0"] = rnn.weight_hh_l0_raw
+        pairs[f"lstm.layers.{i}.weight_hh_l0"] = rnn.weight_hh_l0_raw
         for name in ("weight_ih_l0", "bias_ih_l0", "bias_hh_l0"):
-            pairs[f"lstm.{i}.{name}"] = getattr(rnn.module, name)
+            pairs[f"lstm.layers.{i}.{name}"] = getattr(rnn.module, name)
     own = dict(network.named_parameters())
     assert own.keys() - pairs.keys() == {"projection.weight", "projection.bias"}
     with torch.no_grad():
         for name, parameter in pairs.items():
             parameter.copy_(own[name])
     theirs.train()
-    model, seen = LSTM(network, 2.0, 1.0), []
+    model, seen = make_penalised(network), []
     network.projection.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     state = model.start(ROWS)
     for window in range(2):

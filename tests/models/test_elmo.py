@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from trainings import assert_close, make_training, named_gradients
 
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.elmo import ELMo, Half, Network, follow, mirror
+from entity_transformers.models.elmo import ELMo, Network, follow, mirror
+from entity_transformers.models.lstm import Stack
 from entity_transformers.train.loop import Streams, Training
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
@@ -48,7 +49,7 @@ def read_layers(model: ELMo, tokens: Tensor, **more: Any) -> Tensor:
     return vectors.view(*tokens.shape, -1, 2, model.width)
 
 
-def transcribe_half(half: Half, embedded: list[Tensor]) -> list[list[Tensor]]:
+def transcribe_half(half: Stack, embedded: list[Tensor]) -> list[list[Tensor]]:
     """The outputs of each layer for one document's embeddings [W] each, in the order in which the
     half reads: section 3.1's LSTM (Hochreiter and Schmidhuber, 1997, with a projection as in Sak
     et al., 2014), one token and layer at a time.

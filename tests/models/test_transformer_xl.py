@@ -261,14 +261,14 @@ def test_in_training_a_prediction_sees_what_stands_before_it_in_the_order_alone(
 
 def test_every_prediction_sees_something() -> None:
     """Otherwise transformers' softmax would be over all tokens alike, its own among them."""
-    model = tiny_model("xlnet")
+    model = tiny_model("xlnet", memory_tokens=0)
+    empty = model.start(4)
     for partial in (1.0, 1.3, 6.0):
         params = tiny_entry("xlnet", partial_prediction=partial).lm
         for index in range(4):
             window = show_window(model, plan(), index, params, 5)
-            documents = torch.from_numpy(window.begins).cumsum(1)
-            ranks = torch.from_numpy(window.more["ranks"])
-            queries, tokens = see(documents, torch.zeros(4, dtype=torch.int64), 0, ranks)
+            batch = batch_of(window)
+            queries, tokens = see(batch, empty, batch.more["ranks"])
             assert queries.any(2).all()
             assert tokens.any(2).all()
             predicted = window.targets != IGNORED

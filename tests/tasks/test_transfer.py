@@ -411,7 +411,7 @@ def test_groups_and_their_rates_are_fastai_s(tokenizer: Tokenizer) -> None:
     kinds = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     assert [{names[one].removeprefix("module.") for one in group} for group in groups] == [
         {"embeddings.weight"},
-        *({f"lstm.{layer}.{kind}" for kind in kinds} for layer in range(3)),
+        *({f"lstm.layers.{layer}.{kind}" for kind in kinds} for layer in range(3)),
         {"projection.weight", "projection.bias", "head.1.weight", "head.1.bias"},
     ]
     rates = {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from trainings import assert_close, assert_resumes, gradients, make_training, weights
 
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.train.averaging import Averaging, begins
+from entity_transformers.train.averaging import Averaging
 from entity_transformers.train.loop import Training
 
 AWD: dict[str, Any] = AWD_RATES | {
@@ -38,7 +38,8 @@ def test_averaging_begins_where_the_algorithm_says(interval: int) -> None:
     for draw in range(400):
         falling = torch.linspace(draw / 20, 0.0, 8) + torch.randn(8, generator=generator)
         losses = falling.tolist()
-        began = [k for k in range(8) if begins(losses[:k], losses[k], interval)]
+        averaging = Averaging(nn.Linear(1, 1), interval)
+        began = [k for k, loss in enumerate(losses) if averaging.follow(loss)]
         expected = run_algorithm_1(losses, interval)
         assert (began[0] if began else None) == expected
         found.add(expected)

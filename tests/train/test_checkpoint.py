@@ -10,7 +10,7 @@ import pytest
 import torch
 from trainings import make_training, weights
 
-from entity_transformers.train.checkpoint import CheckpointStore, Progress, Snapshot
+from entity_transformers.train.checkpoint import CheckpointStore, Progress
 from entity_transformers.train.loop import TrainingError
 
 
@@ -40,7 +40,7 @@ def change_run(path: Path) -> None:
     snapshot = CheckpointStore(path.parent, 2).latest()
     assert snapshot is not None
     path.unlink()
-    CheckpointStore(path.parent, 9, "another").save(snapshot.progress.step, snapshot)
+    CheckpointStore(path.parent, 9, "another").save(*snapshot)
 
 
 DAMAGES = [cut, flip_second_moment, flip_the_curve, change_run]
@@ -80,7 +80,7 @@ def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Pat
     store = CheckpointStore(tmp_path, 2)
     assert store.latest() is None
     for step in range(2):
-        store.save(step, Snapshot({"x": torch.zeros(500)}, Progress()))
+        store.save({"x": torch.zeros(500)}, Progress(step))
         cut(find(tmp_path, step))
     told = r"no checkpoint in .* can be read: delete that folder to train again"
     with pytest.raises(TrainingError, match=told):
@@ -90,6 +90,6 @@ def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Pat
 def test_a_snapshot_gets_its_name_when_its_bytes_are_on_the_disk(tmp_path, monkeypatch):
     named: list[bool] = []
     monkeypatch.setattr(os, "fsync", lambda file: named.append(any(tmp_path.glob("step-*"))))
-    CheckpointStore(tmp_path, 2).save(1, Snapshot({"x": torch.zeros(5)}, Progress()))
+    CheckpointStore(tmp_path, 2).save({"x": torch.zeros(5)}, Progress(1))
     assert named == [False]
     assert find(tmp_path, 1).is_file()

@@ -83,8 +83,9 @@ def test_a_signal_or_the_time_budget_saves_and_stops(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     training.train_step = interrupted  # type: ignore[method-assign]
-    with pytest.raises(TrainingStopped, match="saved at step 3 of 20; run it again"):
-        training.run()
+    told = "saved at step 3 of 20; run it again"
+    with caught_signals() as caught, pytest.raises(TrainingStopped, match=told):
+        training.run(caught)
     assert make_training(tmp_path / "signal").progress.step == 3
     with caught_signals() as caught:  # one from before the first step counts
         os.kill(os.getpid(), signal.SIGTERM)

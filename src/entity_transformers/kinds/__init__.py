@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, get_args
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,8 +19,7 @@ from entity_transformers.kinds.params import LmParams as LmParams
 from entity_transformers.study.libraries import find_missing
 from entity_transformers.study.sections import Section
 
-Role = Literal["baseline", "proposed", "control", "other"]
-ROLES: tuple[Role, ...] = get_args(Role)
+ROLES = ("baseline", "proposed", "control", "other")
 ERAS = ("counts", "static vectors", "recurrent", "transformer", "memory")
 CAPABILITIES = {
     "encode": "gives vectors of words and mentions (tables 4 and 5)",
@@ -133,7 +132,7 @@ class ModelEntry:
 
     name: str
     kind: Kind
-    role: Role
+    role: str  # one of `ROLES`
     labels: str  # the layer of entity labels that it is given in training and evaluation
     lm: Any  # typed parameters of its kind
     extra: int = 0  # parameters per layer beyond its kind's own, to match another entry
@@ -156,8 +155,7 @@ class ModelEntry:
     @property
     def initial_weights(self) -> str | None:
         """The weights that training starts from; None: random ones."""
-        found: str | None = self.lm.initial_weights
-        return found
+        return self.lm.initial_weights
 
     @property
     def drawn(self) -> bool:

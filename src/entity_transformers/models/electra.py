@@ -94,7 +94,9 @@ class ELECTRA(Pretrained):
         """
         where = pick(targets)
         hidden_tokens = targets.flatten()[where]
-        logits = self.generate(batch, where)
+        encoder, predict, score = (self.module.generator[name] for name in GENERATOR)
+        states = read(encoder, batch).last_hidden_state.flatten(0, 1)[where]
+        logits = score(predict(states)).float()
         nats = functional.cross_entropy(logits, hidden_tokens, reduction="sum")
         sampled = sample(logits, batch.more["points"].flatten()[where])
         filled = batch.tokens.flatten().index_copy(0, where, sampled)
@@ -106,14 +108,6 @@ class ELECTRA(Pretrained):
         )
         return nats + params.discriminator_weight * share * errors, state
 
-    def generate(self, batch: Batch, where: Tensor) -> Tensor:
-        """Return the generator's logits, float32 [n, V], at the positions ``where`` int64 [n] of
-        the flattened window.
-        """
-        encoder, predict, score = (self.module.generator[name] for name in GENERATOR)
-        hidden = read(encoder, batch).last_hidden_state.flatten(0, 1)[where]
-        return score(predict(hidden)).float()
-
     def discriminate(self, batch: Batch) -> Tensor:
         """Return logits, float32 [B, T], of each token being other than the text's own."""
         hidden, _ = self.encode(batch, None)
@@ -122,10 +116,8 @@ class ELECTRA(Pretrained):
     def save(self, folder: Path) -> None:
         """Save as a discriminator, with the generator's weights in the same file."""
         super().save(folder)
-        config = read_json(folder / "config.json")
-        write_json(
-            folder / "config.json", config | {"architectures": [ElectraForPreTraining.__name__]}
-        )
+        path = folder / "config.json"
+        write_json(path, read_json(path) | {"architectures": [ElectraForPreTraining.__name__]})
 
     @property
     def parts(self) -> Sequence[nn.Module]:

@@ -13,7 +13,7 @@ projection).
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -21,46 +21,12 @@ from torch import Tensor, nn
 
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.lstm import AnyLSTM, Recurrent, RecurrentState
-
-
-class Half(nn.Module):
-    """L LSTM layers in one direction, with dropout before each; from the second layer on, a layer's
-    input is added to its output.
-
-    ``hidden``: units per layer, projected to the width; None: as many as the width, unprojected.
-    """
-
-    def __init__(self, width: int, layers: int, dropout: float, hidden: int | None) -> None:
-        super().__init__()
-        projected = 0 if hidden is None else width
-        self.layers: Any = nn.ModuleList(
-            AnyLSTM(width, hidden or width, batch_first=True, proj_size=projected)
-            for _ in range(layers)
-        )
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self, inputs: Tensor, hidden: Tensor, cell: Tensor
-    ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
-        """Return each layer's outputs [B, T, W] for inputs [B, T, W], and the last (h, c),
-        [B, L, W] and [B, L, H]; the first are ``hidden`` and ``cell``.
-        """
-        outputs, ends, read = [], [], inputs
-        for i, layer in enumerate(self.layers):
-            given = self.dropout(read)
-            start = (hidden[None, :, i].contiguous(), cell[None, :, i].contiguous())
-            read, end = layer(given, start)
-            read = read + given if i else read
-            outputs.append(read)
-            ends.append(end)
-        h, c = (torch.cat(states).transpose(0, 1) for states in zip(*ends, strict=True))
-        return tuple(outputs), h, c
+from entity_transformers.models.lstm import Recurrent, RecurrentState, Stack
 
 
 class Network(nn.Module):
     """Both halves and what they share: the embeddings, and a projection before the softmax, whose
-    weights are the embeddings again (tied, as in `lstm`).
+    weights are the embeddings again (tied, as in `lstm`). Its values are those of `ELMoParams`.
     """
 
     def __init__(
@@ -69,8 +35,9 @@ class Network(nn.Module):
         super().__init__()
         self.width, self.layers, self.hidden = width, layers, hidden
         self.embeddings = nn.Embedding(vocabulary, width)
-        self.forward_half = Half(width, layers, dropout, hidden)
-        self.backward_half = Half(width, layers, dropout, hidden)
+        sizes = [(width, hidden or width, width)] * layers
+        self.forward_half = Stack(sizes, dropout, residual=True)
+        self.backward_half = Stack(sizes, dropout, residual=True)
         self.dropout = nn.Dropout(dropout)
         self.projection = nn.Linear(width, width)
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)

@@ -7,11 +7,11 @@ training cuts the gradient between windows as it does for an entity memory. A do
 inside a packed window starts from zeros.
 
 Dimensions: B rows side by side, T tokens, V vocabulary, L layers, W width, S the largest width of a
-layer, H the width of one.
+layer, H the units of one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -64,21 +64,25 @@ class Recurrent(LanguageModel):
         if entry.lm.initial_weights is not None:
             folder = Path(entry.lm.initial_weights)
             with opened(folder):
-                take_weights(network, cls._read(folder)[1])
+                cls._take_weights(network, folder)
         return cls(network)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         with opened(folder):
-            values, tensors = cls._read(folder)
+            check_type(folder, {cls.kind.name, *cls.kind.also})
+            values = read_json(folder / "config.json")
             shape = {name: values[name] for name in ("vocabulary", *cls.shape) if name in values}
-            take_weights(network := cls.network(**shape), tensors)
+            cls._take_weights(network := cls.network(**shape), folder)
         return cls(network)
 
     @classmethod
-    def _read(cls, folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def _take_weights(cls, network: nn.Module, folder: Path) -> None:
+        """Load a folder's weights into the network; another shape raises torch's RuntimeError."""
         check_type(folder, {cls.kind.name, *cls.kind.also})
-        return read_json(folder / "config.json"), load_file(folder / "model.safetensors")
+        tensors = load_file(folder / "model.safetensors")
+        own = {stacked_name(name): name for name in network.state_dict()}
+        network.load_state_dict({own.get(name, name): tensor for name, tensor in tensors.items()})
 
     def run(
         self, call: Callable[..., Any], inputs: Tensor, batch: Batch, state: RecurrentState
@@ -86,8 +90,11 @@ class Recurrent(LanguageModel):
         """Apply ``call`` to ``inputs`` [B, T, ...] and (h, c), zeros where a document begins;
         return its outputs for the window, each [B, T, W], and the state after it.
         """
+        refuse_context(batch, "an LSTM")
+        # the window is cut at every column at which a document begins in some row
+        cuts = [] if batch.begins is None else batch.begins.any(0).nonzero().flatten().tolist()
         parts = []
-        for start, end in split_window(batch):
+        for start, end in pairwise([*sorted({0, *cuts}), batch.tokens.shape[1]]):
             if batch.begins is not None:
                 state = state.reset(batch.begins[:, start])
             outputs, h, c = call(inputs[:, start:end], state.hidden, state.cell)
@@ -109,22 +116,7 @@ class Recurrent(LanguageModel):
 
 def stacked_name(name: str) -> str:
     """Return a weight's name in an nn.LSTM of all layers, which is its name in a saved file."""
-    return re.sub(r"^lstm\.(\d+)\.(\w+)_l0$", r"lstm.\2_l\1", name)
-
-
-def take_weights(network: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Load a saved file's weights into the network; another shape raises torch's RuntimeError."""
-    own = {stacked_name(name): name for name in network.state_dict()}
-    network.load_state_dict({own.get(name, name): tensor for name, tensor in tensors.items()})
-
-
-def split_window(batch: Batch) -> Iterator[tuple[int, int]]:
-    """Cut a window at every column at which a document begins in some row, and return the start and
-    end of each piece; tokens that were read before raise ValueError.
-    """
-    refuse_context(batch, "an LSTM")
-    cuts = [] if batch.begins is None else batch.begins.any(0).nonzero().flatten().tolist()
-    return pairwise([*sorted({0, *cuts}), batch.tokens.shape[1]])
+    return re.sub(r"^lstm\.layers\.(\d+)\.(\w+)_l0$", r"lstm.\2_l\1", name)
 
 
 class Masks(NamedTuple):
@@ -147,14 +139,64 @@ def drop(tensor: Tensor, mask: Tensor | None) -> Tensor:
     return tensor if mask is None else tensor * mask
 
 
-class Network(nn.Module):
-    """Embeddings, L LSTM layers, a projection, and the embeddings again as the output matrix.
+_has_bfloat16 = cache(partial(has_bfloat16, "cpu"))
 
-    ``hidden``: units of all layers but the last; None: the width. ``dropout`` is drawn anew for
-    each token. The other rates are shares of zeros in masks that stay for a window (sections 2, 4.2
-    and 4.3): of hidden-to-hidden weights, words of the vocabulary, embeddings, outputs of all
-    layers but the last, and outputs of the last. ``residual``: from the second layer on, a layer's
-    input is added to its output, as in ELMo.
+
+class AnyLSTM(nn.LSTM):
+    """torch's LSTM on any processor: oneDNN has no LSTM in bfloat16 for those without instructions
+    for it, on which this class computes in float32.
+    """
+
+    def forward(self, inputs: Tensor, start: Any = None) -> Any:  # type: ignore[override]
+        mixed = inputs.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        if not mixed or _has_bfloat16() is not False:
+            return super().forward(inputs, start)
+        with torch.autocast("cpu", enabled=False):
+            first = None if start is None else tuple(one.float() for one in start)
+            return super().forward(inputs.float(), first)
+
+
+class Stack(nn.Module):
+    """LSTM layers with inputs, units and outputs of the given ``sizes``, and dropout before each.
+    With ``residual``, from the second layer on, a layer's inputs are added to its outputs.
+    """
+
+    def __init__(
+        self, sizes: Iterable[tuple[int, int, int]], dropout: float, residual: bool
+    ) -> None:
+        super().__init__()
+        self.residual = residual
+        self.layers: Any = nn.ModuleList(
+            AnyLSTM(inputs, units, batch_first=True, proj_size=outputs if outputs < units else 0)
+            for inputs, units, outputs in sizes
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, inputs: Tensor, hidden: Tensor, cell: Tensor, masks: Masks | None = None
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Return each layer's outputs for inputs [B, T, W], before dropout, then h and c after
+        them, like ``hidden`` and ``cell`` before [B, L, S]: narrower layers are padded with zeros.
+        """
+        nothing = [None] * len(self.layers)
+        masks = masks or Masks(None, None, nothing, nothing)
+        found, last_h, last_c, outputs = [], [], [], inputs
+        for i, layer in enumerate(self.layers):
+            given = drop(self.dropout(outputs), (masks.inputs, *masks.outputs)[i])
+            h = hidden[None, :, i, : layer.proj_size or layer.hidden_size].contiguous()
+            c = cell[None, :, i, : layer.hidden_size].contiguous()
+            outputs, (h, c) = call_dropped(layer, masks.recurrent[i], given, (h, c))
+            if self.residual and i:
+                outputs = outputs + given
+            found.append(outputs)
+            last_h.append(functional.pad(h[0], (0, hidden.shape[-1] - h.shape[-1])))
+            last_c.append(functional.pad(c[0], (0, cell.shape[-1] - c.shape[-1])))
+        return found, torch.stack(last_h, 1), torch.stack(last_c, 1)
+
+
+class Network(nn.Module):
+    """Embeddings, L LSTM layers, a projection, and the embeddings again as the output matrix; its
+    values are those of `LSTMParams` (sections 2, 4.2 and 4.3).
     """
 
     def __init__(
@@ -178,9 +220,7 @@ class Network(nn.Module):
         self.output_dropout, self.residual = output_dropout, residual
         self.sizes = (width, *[self.hidden] * (layers - 1), width)
         self.embeddings = nn.Embedding(vocabulary, width)
-        self.lstm: Any = nn.ModuleList(
-            AnyLSTM(before, after, batch_first=True) for before, after in pairwise(self.sizes)
-        )
+        self.lstm = Stack(((a, b, b) for a, b in pairwise(self.sizes)), dropout, residual)
         self.dropout = nn.Dropout(dropout)
         # an LSTM's outputs lie between -1 and 1: the logits of tied embeddings need more room
         self.projection = nn.Linear(width, width)
@@ -210,52 +250,25 @@ class Network(nn.Module):
         self, tokens: Tensor, hidden: Tensor, cell: Tensor, masks: Masks
     ) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
         """Return the hidden states [B, T, W] of tokens [B, T], and the last layer's outputs
-        [B, T, W] before and after dropout; then h and c after the tokens, each [B, L, S], where
-        narrower layers are padded with zeros.
+        [B, T, W] before and after dropout; then h and c after the tokens, as in `Stack`.
         """
         embedded = self.embeddings(tokens)
         if masks.words is not None:
             embedded = embedded * masks.words[tokens]
-        dropped, ends = drop(self.dropout(embedded), masks.inputs), []
-        for i, layer in enumerate(self.lstm):
-            size = layer.hidden_size
-            start = [state[:, i, :size].unsqueeze(0).contiguous() for state in (hidden, cell)]
-            outputs, end = call_dropped(layer, masks.recurrent[i], dropped, start)
-            if self.residual and i:
-                outputs = outputs + dropped
-            ends.append([functional.pad(state[0], (0, hidden.shape[-1] - size)) for state in end])
-            dropped = drop(self.dropout(outputs), masks.outputs[i])
-        h, c = (torch.stack(states, 1) for states in zip(*ends, strict=True))
+        (*_, outputs), h, c = self.lstm(embedded, hidden, cell, masks)
+        dropped = drop(self.dropout(outputs), masks.outputs[-1])
         return (self.projection(dropped), outputs, dropped), h, c
 
 
-_has_bfloat16 = cache(partial(has_bfloat16, "cpu"))
-
-
-class AnyLSTM(nn.LSTM):
-    """torch's LSTM on any processor: oneDNN has no LSTM in bfloat16 for those without instructions
-    for it, on which this class computes in float32.
-    """
-
-    def forward(self, inputs: Tensor, start: Any = None) -> Any:  # type: ignore[override]
-        mixed = inputs.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-        if not mixed or _has_bfloat16() is not False:
-            return super().forward(inputs, start)
-        with torch.autocast("cpu", enabled=False):
-            first = None if start is None else tuple(one.float() for one in start)
-            return super().forward(inputs.float(), first)
-
-
-def call_dropped(layer: Any, mask: Tensor | None, inputs: Tensor, start: Sequence[Tensor]) -> Any:
-    """Run ``layer`` on inputs [B, T, W], its hidden-to-hidden weights times ``mask`` (section 2).
+def call_dropped(layer: Any, mask: Tensor | None, *given: Any) -> Any:
+    """Run ``layer``, its hidden-to-hidden weights times ``mask`` (section 2).
 
     The product replaces the parameter for one call, so that the gradient flows through the mask to
     the parameter, of which there is no other copy.
     """
     if mask is None:
-        return layer(inputs, tuple(start))
-    weights = {RECURRENT: layer.get_parameter(RECURRENT) * mask}
-    return functional_call(layer, weights, (inputs, tuple(start)))
+        return layer(*given)
+    return functional_call(layer, {RECURRENT: layer.get_parameter(RECURRENT) * mask}, given)
 
 
 class LSTM(Recurrent):
@@ -267,12 +280,8 @@ class LSTM(Recurrent):
         *("width", "layers", "dropout", "hidden", "weight_drop", "embedding_dropout"),
         *("input_dropout", "hidden_dropout", "output_dropout", "residual"),
     )
-
-    def __init__(
-        self, module: Network, activation_penalty: float = 0.0, temporal_penalty: float = 0.0
-    ) -> None:
-        super().__init__(module)
-        self.penalties = (activation_penalty, temporal_penalty)
+    penalties = (0.0, 0.0)
+    """The weights of AR and TAR."""
 
     @classmethod
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:

@@ -118,6 +118,7 @@ class NGram(LanguageModel):
     ) -> None:
         """``other``: counts of another text; ``share``: the weight of ``counts`` in the mixture."""
         self.counts, self.end, self.other, self.share = counts, end, other, share
+        self.mixed = {"": counts} if other is None else {"": counts, "other_": other}
         self.width = len(counts.orders) - 1
         self.module = nn.Module()
 
@@ -132,8 +133,7 @@ class NGram(LanguageModel):
 
     def count_parameters(self) -> int:
         """Count the parameters: the different n-grams of all orders."""
-        every = [*self.counts.orders, *(self.other.orders if self.other else ())]
-        return sum(len(grams) for grams, _ in every)
+        return sum(len(grams) for counts in self.mixed.values() for grams, _ in counts.orders)
 
     def probabilities(self, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return p of words [N] after contexts [N, n - 1], float64 [N]."""
@@ -165,13 +165,10 @@ class NGram(LanguageModel):
     def save(self, folder: Path) -> None:
         facts: dict[str, Any] = {"model_type": self.kind.name, "end": self.end}
         facts |= {"vocabulary": self.counts.vocabulary, "share": self.share}
-        parts = {"": self.counts} | ({"other_": self.other} if self.other else {})
-        arrays = {
-            f"{part}{name}_{k}": array
-            for part, counts in parts.items()
-            for k, pair in enumerate(counts.orders, start=1)
-            for name, array in zip(("grams", "counts"), pair, strict=True)
-        }
+        arrays: dict[str, np.ndarray] = {}
+        for part, counts in self.mixed.items():
+            for k, (grams, numbers) in enumerate(counts.orders, start=1):
+                arrays |= {f"{part}grams_{k}": grams, f"{part}counts_{k}": numbers}
         write_json(folder / "config.json", facts)
         write_arrays(folder / WEIGHTS, arrays, facts)
 
@@ -181,8 +178,8 @@ class NGram(LanguageModel):
 
         def read(part: str) -> Counts:
             count = sum(name.startswith(f"{part}grams_") for name in arrays)
-            names = [(f"{part}grams_{k}", f"{part}counts_{k}") for k in range(1, count + 1)]
-            pairs = [(arrays[grams], arrays[counts]) for grams, counts in names]
+            orders = range(1, count + 1)
+            pairs = [(arrays[f"{part}grams_{k}"], arrays[f"{part}counts_{k}"]) for k in orders]
             return Counts(pairs, facts["vocabulary"])
 
         other = read("other_") if "other_grams_1" in arrays else None
@@ -211,8 +208,7 @@ def mix(run: Run, counts: Counts, weights: Path, end: int) -> NGram:
             f" {shapes[1][1]:,} tokens, expected order {shapes[0][0]} and {shapes[0][1]:,} tokens"
         )
     dev = run.tokens("dev")
-    texts = [dev.tokens[dev.document(d)] for d in range(len(dev))]
-    grams = list_grams(texts, len(counts.orders), end)
+    grams = list_grams([dev.tokens[part] for part in dev.slices], len(counts.orders), end)
     found = [one.probabilities(grams[:, :-1], grams[:, -1]) for one in (counts, other)]
     return NGram(counts, end, other, find_share(found[0], found[1]))
 
@@ -221,7 +217,7 @@ def train(run: Run) -> list[Row]:
     """Count the training text of a study and save the model: step lm for this kind."""
     started = time.time()
     corpus, end = run.tokens("train"), find_end(run.tokenizer)
-    texts = [corpus.tokens[corpus.document(d)] for d in range(len(corpus))]
+    texts = [corpus.tokens[part] for part in corpus.slices]
     vocabulary = run.tokenizer.get_vocab_size()
     counts = Counts.of(texts, run.entry.lm.order, vocabulary, end)
     weights = find_weights(run.entry.initial_weights)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -50,25 +50,14 @@ class SegmentMemory(State):
     held: Tensor
 
     def add(self, inputs: Tensor, documents: Tensor) -> SegmentMemory:
-        """Return the memory after a window with ``inputs`` of its layers [B, L, T, W], and
-        ``documents`` int64 [B, T] as in `see`.
+        """Return the memory after a window with ``inputs`` of its layers [B, L, T, W], and with
+        ``documents`` int64 [B, T] (`number_documents`).
         """
         tokens, memory = documents.shape[1], self.hidden.shape[2]
         last = documents[:, -1:]
         held = (documents == last).sum(1) + self.held.masked_fill(last[:, 0] > 0, 0)
         hidden = torch.cat([self.hidden, inputs], dim=2)[:, :, tokens:]
         return SegmentMemory(hidden, held.clamp(max=memory))
-
-
-class Queries(NamedTuple):
-    """The queries of a window.
-
-    places  float [P, T, B]: 1 at the token of each query; None: query t stands at token t
-    seen    bool [B, T, M + T]: the tokens that a query at each position sees
-    """
-
-    places: Tensor | None
-    seen: Tensor
 
 
 class TransformerXL(Pretrained):
@@ -99,27 +88,22 @@ class TransformerXL(Pretrained):
 
     def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
         ranks = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
-        seen = self._see(batch, state, ranks.expand_as(batch.tokens))[1]
-        return self._read(batch, state, seen)
-
-    def _see(self, batch: Batch, state: SegmentMemory, ranks: Tensor) -> tuple[Tensor, Tensor]:
-        """Return which tokens a query and a token at each position see, bool [B, T, M + T] each."""
-        documents, valid = number_documents(batch), batch.valid
-        if valid is not None:
-            documents = documents.masked_fill(~valid, -1)
-        return see(documents, state.held, self.memory_tokens, ranks)
+        return self._read(batch, state, see(batch, state, ranks.expand_as(batch.tokens))[1])
 
     def _read(
         self,
         batch: Batch,
         state: SegmentMemory,
         seen: Tensor,
-        queries: Queries | None = None,
+        asked: Tensor | None = None,
+        places: Tensor | None = None,
         read: int | None = None,
     ) -> tuple[Tensor, SegmentMemory]:
         """Return the final states of the queries [B, P, W], or those of the tokens [B, T, W] if
         there are none (section 2.3, "two-stream attention"), and the memory after the first
-        ``read`` tokens; None: all. ``seen`` bool [B, T, M + T]: the tokens that each token sees.
+        ``read`` tokens; None: all. ``seen`` bool [B, T, M + T]: the tokens that each token sees;
+        ``asked`` likewise for a query at each position; ``places`` float [P, T, B]: 1 at the token
+        of each query; None: query t stands at token t.
         """
         refuse_context(batch, NAMES[self.direction])
         transformer, (rows, window) = self.module.transformer, batch.tokens.shape
@@ -129,18 +113,17 @@ class TransformerXL(Pretrained):
             window, self.memory_tokens + window, device=self.device
         )
         distances = transformer.dropout(distances).to(states.dtype)
-        asked, places, hidden_from_asked = None, None, None
-        if queries is not None:
-            places, hidden_from_asked = queries.places, hide(queries.seen, states)
+        queries = None
+        if asked is not None:
             count = window if places is None else len(places)
-            asked = transformer.dropout(transformer.mask_emb.expand(count, rows, -1))
-        inputs, hidden_from_states = [], hide(seen, states)
+            queries = transformer.dropout(transformer.mask_emb.expand(count, rows, -1))
+        masks = hide(seen, states), None if asked is None else hide(asked, states)
+        inputs = []
         for index, layer in enumerate(self.parts):
             inputs.append(states)
             earlier = state.hidden[:, index].transpose(0, 1)
-            masks = hidden_from_states, hidden_from_asked
-            states, asked = layer(states, asked, *masks, distances, None, earlier, places)[:2]
-        found = transformer.dropout(states if asked is None else asked)
+            states, queries = layer(states, queries, *masks, distances, None, earlier, places)[:2]
+        found = transformer.dropout(states if queries is None else queries)
         left = torch.stack(inputs).permute(2, 0, 1, 3)[:, :, :read]
         return found.transpose(0, 1), state.add(left, number_documents(batch)[:, :read])
 
@@ -192,7 +175,7 @@ class XLNet(TransformerXL):
     def encode(self, batch: Batch, state: SegmentMemory) -> tuple[Tensor, SegmentMemory]:
         if self.from_both_sides:
             ranks = torch.full_like(batch.tokens, FIRST)
-            return self._read(batch, state, self._see(batch, state, ranks)[1])
+            return self._read(batch, state, see(batch, state, ranks)[1])
         window = batch.tokens.shape[1]
         # the query after the last token needs a position: pad with a token that no other sees
         longer = replace(
@@ -202,10 +185,10 @@ class XLNet(TransformerXL):
         )
         ranks = torch.arange(window + 1, device=batch.tokens.device).expand_as(longer.tokens)
         # each query sees what the token before it sees, even if a document begins at the query
-        own = self._see(longer, state, ranks)[1]
-        seen = own.roll(1, dims=1)
-        seen[:, 0] = seen[:, 1]  # the first query is unused, but its softmax needs a token
-        hidden, state = self._read(longer, state, own, Queries(None, seen), read=window)
+        own = see(longer, state, ranks)[1]
+        asked = own.roll(1, dims=1)
+        asked[:, 0] = asked[:, 1]  # the first query is unused, but its softmax needs a token
+        hidden, state = self._read(longer, state, own, asked, read=window)
         return hidden[:, 1:], state
 
     def encoder(self, layers: bool = False) -> Self:
@@ -229,10 +212,9 @@ class XLNet(TransformerXL):
         # rows predict different numbers of tokens: the targets of spare queries are ignored
         count = max(1, int((ranks != FIRST).sum(1).max()))
         columns = (-ranks).argsort(1)[:, :count]
-        seen, own = self._see(batch, state, ranks)
+        asked, own = see(batch, state, ranks)
         places = functional.one_hot(columns, batch.tokens.shape[1]).permute(1, 2, 0)
-        queries = Queries(places.to(self.module.dtype), seen)
-        hidden, state = self._read(batch, state, own, queries)
+        hidden, state = self._read(batch, state, own, asked, places.to(self.module.dtype))
         return self.nats(hidden, targets.gather(1, columns)).sum(), state
 
 
@@ -242,17 +224,16 @@ def number_documents(batch: Batch) -> Tensor:
     return begins.cumsum(1)
 
 
-def see(documents: Tensor, held: Tensor, memory: int, ranks: Tensor) -> tuple[Tensor, Tensor]:
+def see(batch: Batch, state: SegmentMemory, ranks: Tensor) -> tuple[Tensor, Tensor]:
     """Return which tokens a query and a token at each position see, bool [B, T, M + T] each: those
-    of its document with a lower rank, those of it in the memory, and for a token also itself.
-    Tokens of rank -1 see each other.
-
-    ``documents`` int64 [B, T]: 0 for the document that the memory belongs to, then 1, 2, ..., -1
-    for padding; ``held`` int64 [B]: how many of the memory's ``memory`` latest tokens are of it;
-    ``ranks`` int64 [B, T]: the order.
+    of its document with a lower rank (``ranks`` int64 [B, T]), those of it in the memory, and for a
+    token also itself. Tokens of rank -1 see each other; padding is a document of its own.
     """
-    ages = torch.arange(memory, 0, -1, device=held.device)
-    remembered = (documents == 0)[:, :, None] & (ages <= held[:, None])[:, None]
+    documents = number_documents(batch)
+    if (valid := batch.valid) is not None:
+        documents = documents.masked_fill(~valid, -1)
+    ages = torch.arange(state.hidden.shape[2], 0, -1, device=ranks.device)
+    remembered = (documents == 0)[:, :, None] & (ages <= state.held[:, None])[:, None]
     together = documents[:, :, None] == documents[:, None]
     earlier = (ranks[:, None] < ranks[:, :, None]) | (ranks[:, None] == FIRST)
     itself = torch.eye(ranks.shape[1], dtype=torch.bool, device=ranks.device)

@@ -81,7 +81,7 @@ def recall(run: Run) -> Rows:
     from entity_transformers import runtime
     from entity_transformers.tasks import recall as tasks
     from entity_transformers.train.checkpoint import CheckpointStore
-    from entity_transformers.train.loop import TrainingError, TrainingStopped
+    from entity_transformers.train.loop import TrainingError, TrainingStopped, caught_signals
 
     section, started = run.section, time.time()
     device = runtime.start(run.params.run.device, run.params.run.threads, run.seed)
@@ -90,7 +90,8 @@ def recall(run: Run) -> Rows:
         store = CheckpointStore(Path(folder), 1)
         training = tasks.start_training(section, entry, run.seed, store, device)
         try:
-            training.run()
+            with caught_signals() as caught:
+                training.run(caught)
         except TrainingStopped:
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:

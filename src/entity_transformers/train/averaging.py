@@ -24,15 +24,15 @@ class Averaging:
         self.steps = 0
         self._average = get_swa_multi_avg_fn()
 
-    def follow(self, loss: float | None) -> bool:
+    def follow(self, loss: float) -> bool:
         """Begin to average, with the present weights, if a validation with this ``loss`` triggers
         it; return whether averaging begins now.
         """
-        if self.interval is None or self.means or loss is None:
+        if self.interval is None or self.means:
             return False
-        begin = begins(self.losses, loss, self.interval)
+        earlier = self.losses[: max(0, len(self.losses) - self.interval)]
         self.losses.append(loss)
-        if not begin:
+        if not earlier or loss <= min(earlier):
             return False
         self.means, self.steps = {n: p.detach().clone() for n, p in self.weights.items()}, 1
         return True
@@ -45,16 +45,16 @@ class Averaging:
             self.steps += 1
 
     @torch.no_grad()
-    def put(self, tensors: Mapping[str, Tensor] | None = None) -> None:
-        """Put the means, if averaging has begun, or these ``tensors`` into the module."""
-        for name, tensor in (self.means if tensors is None else tensors).items():
+    def put(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put ``tensors``, such as the means, into the module."""
+        for name, tensor in tensors.items():
             self.weights[name].copy_(tensor)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
         """Put the means into the module inside the block, if averaging has begun."""
         own = {name: self.weights[name].detach().clone() for name in self.means}
-        self.put()
+        self.put(self.means)
         try:
             yield
         finally:
@@ -77,9 +77,3 @@ class Averaging:
                 for name, weight in self.weights.items()
                 if self.steps
             }
-
-
-def begins(losses: list[float], loss: float, interval: int) -> bool:
-    """Tell whether ``loss`` exceeds the best of ``losses``, the latest ``interval`` left out."""
-    earlier = losses[: max(0, len(losses) - interval)]
-    return bool(earlier) and loss > min(earlier)

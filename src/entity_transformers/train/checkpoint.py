@@ -82,53 +82,40 @@ class Progress:
         return better
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """Everything that a run needs to resume: named tensors (weights, optimizer, memory, random
-    state) and its progress.
-    """
-
-    tensors: dict[str, Tensor]
-    progress: Progress
-
-
 class CheckpointStore:
     """Snapshots of one run in ``folder``, each in a file named by its step and the sha256 of its
-    bytes. A half-written snapshot is never seen; one that is damaged, or of another ``run`` (any
-    name that tells runs apart), is skipped.
+    bytes. A snapshot is all that a run needs to resume: named tensors (weights, optimizer, memory,
+    random state) and its progress. A half-written one is never seen; one that is damaged, or of
+    another ``run`` (any name that tells runs apart), is skipped.
     """
 
     def __init__(self, folder: Path, keep: int, run: str = "") -> None:
         self.folder, self.keep, self.run = folder, keep, run
         self._damaged: list[Path] = []
-        self._remove(folder.glob(".*"))
+        _remove(folder.glob(".*"))
 
-    def save(self, step: int, snapshot: Snapshot) -> None:
-        """Write the snapshot of ``step`` unless there is one already, and delete all but the newest
-        ``keep``.
-
-        Its bytes have reached the disk before it gets its name.
+    def save(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+        """Write the snapshot of a step unless there is one already, and delete all but the newest
+        ``keep``. Its bytes have reached the disk before it gets its name.
         """
-        self._remove(self._damaged)
+        _remove(self._damaged)
         self._damaged = []
-        name = f"step-{step:09d}"
+        name = f"step-{progress.step:09d}"
         if not any(self.folder.glob(f"{name}-*")):
             self.folder.mkdir(parents=True, exist_ok=True)
-            whole = {key: tensor.contiguous() for key, tensor in snapshot.tensors.items()}
-            about = json.dumps({"run": self.run, **vars(snapshot.progress)})
+            whole = {key: tensor.contiguous() for key, tensor in tensors.items()}
+            about = json.dumps({"run": self.run, **vars(progress)})
             temporary = self.folder / f".{name}"
             with named_errors(temporary):
                 save_file(whole, temporary, metadata={"about": about})
             with temporary.open("rb") as file:
                 os.fsync(file)
             temporary.rename(self.folder / f"{name}-{file_digest(temporary)}.safetensors")
-        self._remove(self._list()[: -self.keep])
+        _remove(self._list()[: -self.keep])
 
-    def latest(self) -> Snapshot | None:
+    def latest(self) -> tuple[dict[str, Tensor], Progress] | None:
         """Return the newest snapshot that can be read, or None before the first; a damaged one is
-        logged, and removed by the next `save`.
-
-        TrainingError if there are snapshots but none of them can be read.
+        logged, and removed by the next `save`. TrainingError if there are only damaged ones.
         """
         for path in reversed(self._list()):
             try:
@@ -144,13 +131,9 @@ class CheckpointStore:
         return None
 
     def _list(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("step-*") if path.is_file())
+        return sorted(self.folder.glob("step-*"))
 
-    def _remove(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            path.unlink()
-
-    def _read(self, path: Path) -> Snapshot:
+    def _read(self, path: Path) -> tuple[dict[str, Tensor], Progress]:
         if file_digest(path) != path.stem.rpartition("-")[2]:
             raise ValueError("damaged")
         with safe_open(path, "pt") as file:
@@ -158,7 +141,12 @@ class CheckpointStore:
             if about.pop("run") != self.run:
                 raise ValueError("from another training run")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return Snapshot(tensors, Progress(**about))
+        return tensors, Progress(**about)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink()
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -193,9 +181,7 @@ def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of the random generators that this process uses: the CPU's and, on CUDA,
-    its device's.
-    """
+    """Return the states of torch's random generators: the CPU's and, on CUDA, the device's."""
     cuda = {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {}
     return {"cpu": torch.get_rng_state(), **cuda}
 

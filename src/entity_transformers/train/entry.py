@@ -39,7 +39,9 @@ def train_model(run: Run) -> list[Row]:
     digest of all that it depends on. A signal ends the process after a step, its state saved.
     """
     weights = find_weights(run.entry.initial_weights)
-    entry, state = starting_from(run.entry, weights), run.work / name_state(run, weights)
+    start = {"initial_weights": None if weights is None else str(weights)}
+    entry = replace(run.entry, lm=run.entry.lm.model_copy(update=start))
+    state = run.work / name_state(run, weights)
     held_out = give(run.tokens("dev"), entry.labels, cast(int, run.seed))
     held_out = held_out.head(entry.lm.validation_documents)
     try:
@@ -68,12 +70,6 @@ def name_state(run: Run, weights: Path | None) -> str:
     inputs = [*(corpus / name for name in names), *list_weights(weights)]
     own = Plan(run.params).describe(run.step, run.model)
     return provenance.digest(own, run.model, str(run.seed), *map(provenance.file_digest, inputs))
-
-
-def starting_from(entry: ModelEntry, weights: Path | None) -> ModelEntry:
-    """Return the entry with the folder in which its initial weights were found."""
-    folder = None if weights is None else str(weights)
-    return replace(entry, lm=entry.lm.model_copy(update={"initial_weights": folder}))
 
 
 def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedCorpus) -> Training:
@@ -136,7 +132,9 @@ def count_training(training: Training, params: Any, held_out: int) -> dict[str, 
         "skipped_steps": progress.skipped_steps,
         "seconds_per_step": median,
         "tokens_per_second": tokens / median if median else None,
-        "seconds_validation_step": None if validation is None else validation / held_out * tokens,
+        "seconds_validation_step": validation / held_out * tokens
+        if validation and held_out
+        else None,
         "seconds_total": progress.seconds,
         "device": str(training.device),
         "threads": params.run.threads,
@@ -167,9 +165,7 @@ def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = ""
     """
     machine = {name: numbers.get(name, value) for name, value in MACHINE.items()}
     rows: list[Row] = []
-    weights = find_path(entry.initial_weights)
-    costs = read_cost(None if weights is None else Path(weights))
-    for name, value in {**dict.fromkeys(NUMBERS), **numbers, **costs}.items():
+    for name, value in {**dict.fromkeys(NUMBERS), **numbers, **read_cost(entry)}.items():
         if name in MACHINE:
             continue
         measure, about = LOSSES.get(name, (name, {}))
@@ -181,22 +177,23 @@ def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = ""
     return rows
 
 
-def read_numbers(folder: Path | None) -> dict[str, float]:
+def read_numbers(folder: Path) -> dict[str, float]:
     """Return the numbers of the training that left a model in ``folder``, by measure; none if the
     folder does not have them.
     """
-    if folder is None or not (folder / "rows.csv").is_file():
-        return {}
-    rows = read_csv(folder / "rows.csv")
+    rows = read_csv(folder / "rows.csv") if (folder / "rows.csv").is_file() else []
     return {row["measure"]: float(row["value"]) for row in rows if row["value"]}
 
 
-def read_cost(weights: Path | None) -> dict[str, float]:
-    """Return ``tokens_before`` and ``seconds_before``: on how many tokens and how long the model in
-    the folder ``weights`` was trained, including all earlier trainings. Empty without weights, or
-    if the folder does not tell.
+def read_cost(entry: ModelEntry) -> dict[str, float]:
+    """Return ``tokens_before`` and ``seconds_before``: on how many tokens and how long the entry's
+    initial weights were trained, including all earlier trainings. Empty without initial weights, or
+    if their folder does not tell.
     """
-    found = read_numbers(weights)
+    weights = find_path(entry.initial_weights)
+    if weights is None:
+        return {}
+    found = read_numbers(Path(weights))
     costs = {before: found.get(own, 0) + found.get(before, 0) for before, own in COSTS.items()}
     costs["tokens_before"] = int(costs["tokens_before"])
     return {name: cost for name, cost in costs.items() if cost}

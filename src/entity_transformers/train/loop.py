@@ -5,9 +5,6 @@ A step is one window of each of B documents side by side, each with its own memo
 start of the step, written at its end, reset where a document begins. With
 ``memory_gradient_windows`` k > 0 a step is k + 1 windows in a row, for every model, and the
 gradient flows through the memory between them.
-
-Dimensions: B streams, R = entities + 1 rows of a stream's memory, C chains of the training split, W
-width.
 """
 
 import contextlib
@@ -16,7 +13,7 @@ import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,7 +34,6 @@ from entity_transformers.train.checkpoint import (
     CheckpointStore,
     CurveRow,
     Progress,
-    Snapshot,
     TrainingError,
     pack,
     pack_optimizer,
@@ -105,26 +101,20 @@ class Training:
         if params.compile != "off":
             self.model.compile(params.compile)
         if (snapshot := self.store.latest()) is not None:
-            self._load(snapshot)
+            self._load(*snapshot)
         self.earlier_seconds = self.progress.seconds
 
-    def run(self, caught: list[int] | None = None) -> Progress:
-        """Train to the last step; if a signal or the time budget comes first, save the state and
-        raise `TrainingStopped`.
-
-        ``caught`` is the list of an enclosing `caught_signals`; a signal that is already in it
-        takes effect after one step.
+    def run(self, caught: Sequence[int] = ()) -> Progress:
+        """Train to the last step. If there is a signal in ``caught`` (`caught_signals`) after a
+        step, or the time budget is used up, save the state and raise `TrainingStopped`.
         """
-        if self.progress.step < self.params.steps:
-            with caught_signals(caught) as caught:
-                while self.progress.step < self.params.steps:
-                    self.train_step()
-                    self._after_step()
-                    self._stop_if_asked(caught)
-            self._save()
+        while self.progress.step < self.params.steps:
+            self.train_step()
+            self._after_step()
+            self._stop_if_asked(caught)
         return self.progress
 
-    def _stop_if_asked(self, caught: list[int]) -> None:
+    def _stop_if_asked(self, caught: Sequence[int]) -> None:
         minutes, progress = self.max_minutes, self.progress
         late = minutes is not None and time.monotonic() - self.started > 60 * minutes
         if (caught or late) and progress.step < self.params.steps:
@@ -137,10 +127,10 @@ class Training:
 
     def train_step(self) -> None:
         """Take one optimizer step, and add its mean loss per token to ``progress``."""
-        begin, progress, count = time.perf_counter(), self.progress, self.windows_per_step
+        begin, progress = time.perf_counter(), self.progress
         if not self.model.module.training:
             self.model.module.train()
-        windows = [self.window(progress.step * count + i) for i in range(count)]
+        windows = self.next_windows()
         loss = self.streams.accumulate_gradients(windows)
         if not math.isfinite(loss):
             names = ", ".join(sorted({name for window in windows for name in window.documents}))
@@ -152,11 +142,11 @@ class Training:
         progress.add_step(loss, sum(window.targets.size for window in windows), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
-    def window(self, index: int) -> Window:
-        """Return a window of the plan as the model's objective shows it, which depends, as the plan
-        does, on (corpus, seed, index) alone.
-        """
-        return show_window(self.model, self.plan, index, self.params, self.seed)
+    def next_windows(self) -> list[Window]:
+        """Return the windows of the next step."""
+        first = self.progress.step * self.windows_per_step
+        indices = range(first, first + self.windows_per_step)
+        return [show_window(self.model, self.plan, i, self.params, self.seed) for i in indices]
 
     def _after_step(self) -> None:
         progress, params = self.progress, self.params
@@ -164,9 +154,7 @@ class Training:
         validate = last or progress.step % params.validate_every == 0
         if validate or progress.step % max(1, params.validate_every // 10) == 0:
             self._add_row(validate)
-        if validate and self.averaging.follow(progress.dev_loss_on):
-            self.log(f"weights are averaged from step {progress.step} on")
-        if progress.step % self.checkpoint_every == 0 and not last:
+        if last or progress.step % self.checkpoint_every == 0:
             self._save()
 
     def _add_row(self, validate: bool) -> None:
@@ -181,17 +169,22 @@ class Training:
         }
         if validate:
             with self.averaging.applied():
-                row |= self._compare()
+                on, off = self._compare()
+            row |= {"dev_loss_on": on, "dev_loss_off": off}
         progress.curve.append(row)
         self.log(self._status(row))
+        if validate and self.averaging.follow(on):
+            self.log(f"weights are averaged from step {progress.step} on")
 
-    def _compare(self) -> CurveRow:
-        """Validate the weights as they stand; keep the best ones if ``final_weights`` says so."""
+    def _compare(self) -> tuple[float, float]:
+        """Validate the weights as they stand, with entities on and off; keep the best ones if
+        ``final_weights`` says so.
+        """
         progress, on = self.progress, self._validate(labels=True)
         off = self._validate(labels=False) if self.model.can("entities") else on
         if progress.add_validation(on, off) and self.params.final_weights == "best":
             self.best = pack("best", self.model.module.state_dict())
-        return {"dev_loss_on": on, "dev_loss_off": off}
+        return on, off
 
     def _validate(self, labels: bool) -> float:
         """Return the held-out loss, computed without compilation, since its windows have too many
@@ -225,27 +218,24 @@ class Training:
             f" {tokens / seconds:,.0f} tokens/s  {left} left"
         )
 
-    def _snapshot(self) -> Snapshot:
+    def _save(self) -> None:
+        # of all processes of the run; one that was killed counts up to its last snapshot
+        self.progress.seconds = self.earlier_seconds + time.monotonic() - self.started
+        self.progress.median_step_seconds = statistics.median(self.step_seconds)
         tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
         tensors |= pack("memory", self.streams.tensors())
         tensors |= pack("random", random_states(self.device))
         tensors |= pack("averaging", self.averaging.state()) | self.best
-        return Snapshot(tensors, replace(self.progress))
+        self.store.save(tensors, self.progress)
 
-    def _save(self) -> None:
-        self.progress.seconds = self.seconds()
-        if self.step_seconds:
-            self.progress.median_step_seconds = statistics.median(self.step_seconds)
-        self.store.save(self.progress.step, self._snapshot())
-
-    def _load(self, snapshot: Snapshot) -> None:
-        self.progress = snapshot.progress
-        self.model.module.load_state_dict(unpack("model", snapshot.tensors))
-        unpack_optimizer(self.optimizer, snapshot.tensors)
-        self.averaging.load_state(unpack("averaging", snapshot.tensors))
-        self.streams.load(unpack("memory", snapshot.tensors))
-        self.best = {n: own for n, own in snapshot.tensors.items() if n.startswith("best/")}
-        set_random_states(unpack("random", snapshot.tensors), self.device)
+    def _load(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+        self.progress = progress
+        self.model.module.load_state_dict(unpack("model", tensors))
+        unpack_optimizer(self.optimizer, tensors)
+        self.averaging.load_state(unpack("averaging", tensors))
+        self.streams.load(unpack("memory", tensors))
+        self.best = {name: own for name, own in tensors.items() if name.startswith("best/")}
+        set_random_states(unpack("random", tensors), self.device)
         self.log(f"resuming from step {self.progress.step}")
 
     def load_final_weights(self) -> None:
@@ -255,21 +245,15 @@ class Training:
         if self.best:
             self.model.module.load_state_dict(unpack("best", self.best))
         else:
-            self.averaging.put()
-
-    def seconds(self) -> float:
-        """Return the seconds that all processes of the run have taken so far; one that was killed
-        counts up to its last snapshot.
-        """
-        return self.earlier_seconds + time.monotonic() - self.started
+            self.averaging.put(self.averaging.means)
 
 
 @contextlib.contextmanager
-def caught_signals(caught: list[int] | None = None) -> Iterator[list[int]]:
+def caught_signals() -> Iterator[list[int]]:
     """Inside the block, append SIGTERM and SIGINT to the list instead of ending the process (in the
     main thread; elsewhere nothing changes).
     """
-    caught = [] if caught is None else caught
+    caught: list[int] = []
     try:
         old = {
             number: signal.signal(number, lambda received, frame: caught.append(received))
@@ -305,8 +289,7 @@ def make_optimizer(model: nn.Module, params: LmParams) -> torch.optim.Optimizer:
         {"params": [p for p in every if p.dim() >= 2], "weight_decay": params.weight_decay},
         {"params": [p for p in every if p.dim() < 2], "weight_decay": 0.0},
     ]
-    averaged = averaging_interval(params) is not None
-    of = torch.optim.SGD if averaged else torch.optim.AdamW
+    of = torch.optim.AdamW if averaging_interval(params) is None else torch.optim.SGD
     return of(groups, lr=params.learning_rate, fused=True)
 
 
@@ -335,25 +318,17 @@ def apply_gradients(
 
 class KeptStates:
     """The chains' vectors that outlive a document (``memory_life: epochs``), to be given back when
-    training reads it again. ``states`` [C + 1, W] has each chain's vector from the latest complete
-    reading of its document, ones before the first; row 0 is unused.
+    training reads it again. ``states`` [C + 1, W], for C chains of the training split, has each
+    chain's vector from the latest complete reading of its document, ones before the first; row 0 is
+    unused.
 
     A step gives back what was kept when it began; at its end it keeps the vectors of the documents
-    that ended in it (if one ended twice, those of the last window, and there stream). 4 C W bytes.
+    that ended in it (if one ended twice, those of the last window, and there stream).
     """
 
     def __init__(self, chains: int, width: int, device: torch.device) -> None:
         self.states = torch.ones(chains + 1, width, device=device)
-
-    def begin(self, windows: Sequence[Window]) -> None:
-        """Begin a step of these windows."""
-        ending = np.stack([window.ending for window in windows])
-        where = ending.nonzero()
-        latest = dict(zip(ending[where].tolist(), np.transpose(where).tolist(), strict=True))
-        self._chains = torch.tensor(list(latest), dtype=torch.int64)
-        # window, stream and row of each chain's end
-        self._ends = torch.tensor(list(latest.values()), dtype=torch.int64).view(-1, 3)
-        self._left = self.states.new_zeros(len(latest), self.states.shape[1])
+        self._left: list[tuple[Tensor, Tensor]] = []
 
     def give_back(self, memory: EntityMemory, window: Window) -> EntityMemory:
         """Return the memory with kept vectors in rows of documents that start in the window."""
@@ -361,17 +336,18 @@ class KeptStates:
         vectors = self.states[torch.from_numpy(window.starting[streams, rows])]
         return memory.put(torch.from_numpy(streams), torch.from_numpy(rows), vectors)
 
-    def take(self, memory: EntityMemory, index: int) -> None:
-        """Note the rows of the documents that ended in the step's window ``index``, as ``memory``
-        holds them.
-        """
-        here = (self._ends[:, 0] == index).nonzero()[:, 0]
-        _, streams, rows = self._ends[here].T
-        self._left[here] = memory.states.detach()[streams, rows]
+    def take(self, memory: EntityMemory, window: Window) -> None:
+        """Note the vectors of the documents that ended in the window, as ``memory`` holds them."""
+        places = np.argwhere(window.ending)[::-1]  # stream and row, the last stream first
+        chains, latest = np.unique(window.ending[tuple(places.T)], return_index=True)
+        streams, rows = torch.from_numpy(places[latest].T)
+        self._left.append((torch.from_numpy(chains), memory.states.detach()[streams, rows]))
 
     def commit(self) -> None:
         """End the step: keep the vectors that were noted."""
-        self.states[self._chains] = self._left
+        for chains, vectors in self._left:
+            self.states[chains] = vectors
+        self._left.clear()
 
 
 class Streams:
@@ -386,13 +362,11 @@ class Streams:
 
     def accumulate_gradients(self, windows: list[Window]) -> float:
         """Run the backward pass of the mean loss over all targets of consecutive windows, which
-        hand the state on, or of the sum that training minimises instead; return the mean loss.
+        hand the state on, or of what training minimises instead; return the mean loss.
         """
         # a step of documents without text may have no targets
         tokens = max(1, sum(map(count_targets, windows)))
         device, autocast = self.model.device.type, self.params.precision == "bfloat16"
-        if self.kept is not None:
-            self.kept.begin(windows)
         what = f"{len(windows) * self.params.documents_per_step} windows"
         with (
             memory_errors(f"{what} of {self.params.window} tokens", device, SMALLER),
@@ -402,22 +376,21 @@ class Streams:
                 loss, objective, state = self._read(windows)
             else:
                 loss, state = sum_own_losses(self.model, windows, self.state, self.params)
-                objective = None
-            loss = loss / tokens
-            (loss if objective is None else objective / tokens).backward()
+                objective = loss
+            (objective / tokens).backward()
         self.state = state.detach()
         if self.kept is not None:
             self.kept.commit()
-        return loss.item()
+        return (loss / tokens).item()
 
-    def _read(self, windows: list[Window]) -> tuple[Tensor, Tensor | None, Any]:
-        """Return the sum of the losses over the windows, the sum that training minimises if it is a
-        different one, and the state after the last window.
+    def _read(self, windows: list[Window]) -> tuple[Tensor, Tensor, Any]:
+        """Return the sum of the losses over the windows, the sum that training minimises, and the
+        state after the last window.
         """
         # keep only each window's hidden states and state; the backward pass recomputes the rest
         recompute = self.params.gradient_checkpointing and len(windows) > 1
         state, read, states = self.state, [], []
-        for index, window in enumerate(windows):
+        for window in windows:
             batch = show_batch(self.model, window, resets=self.kept is None)
             if self.kept is not None:
                 state = self.kept.give_back(state, window)
@@ -427,26 +400,25 @@ class Streams:
                 else self.model.encode(batch, state)
             )
             if self.kept is not None:
-                self.kept.take(state, index)
+                self.kept.take(state, window)
             states.append(state)
             read.append(hidden)
         targets = _tensor(self.model, np.concatenate([window.targets for window in windows]))
         loss = compute_loss(self.model, torch.cat(read), targets)
         return loss, self._find_objective(loss, states), state
 
-    def _find_objective(self, loss: Tensor, states: list[Any]) -> Tensor | None:
+    def _find_objective(self, loss: Tensor, states: list[Any]) -> Tensor:
         """Return the sum that training minimises: ``loss``, averaged with the backward half's if
-        there is one, plus the penalties of windows that left ``states``; None for ``loss`` itself.
+        there is one, plus the penalties of windows that left ``states``.
         """
-        halves = [half for state in states if (half := getattr(state, "backward", None))]
+        backward = [half for state in states if (half := getattr(state, "backward", None))]
         penalties = [getattr(state, "penalty", None) for state in states]
-        objective = loss
-        if halves:
-            hidden, targets = (torch.cat(parts) for parts in zip(*halves, strict=True))
-            objective = (objective + compute_loss(self.model, hidden, targets)) / 2
-        if any(penalty is not None for penalty in penalties):
-            objective = objective + torch.stack([p for p in penalties if p is not None]).sum()
-        return None if objective is loss else objective
+        if backward:
+            hidden, targets = (torch.cat(parts) for parts in zip(*backward, strict=True))
+            loss = (loss + compute_loss(self.model, hidden, targets)) / 2
+        if given := [penalty for penalty in penalties if penalty is not None]:
+            loss = loss + torch.stack(given).sum()
+        return loss
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the streams' states, each [B, ...], and the kept vectors; empty without either."""

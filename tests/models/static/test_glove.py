@@ -13,14 +13,13 @@ from tiny import tiny_entry
 from entity_transformers.models.static import glove
 from entity_transformers.models.static.glove import (
     Cells,
-    Factors,
     count_pairs,
+    draw_factors,
     group_cells,
     run_epoch,
     weigh,
 )
 
-ARRAYS = ("words", "contexts", "word_squares", "context_squares")
 TEXTS = st.lists(st.lists(st.integers(0, 6), max_size=14), max_size=5)
 
 
@@ -46,12 +45,11 @@ def make_cells() -> Cells:
 
 
 def pass_plainly(
-    factors: Factors, cells: Cells, logs: np.ndarray, weights: np.ndarray, rate: float
+    factors: np.ndarray, squares: np.ndarray, cells: Cells, logs: Any, weights: Any, rate: float
 ) -> tuple[list[np.ndarray], float]:
     """One cell after another, one number after another, in float64."""
-    words, contexts, word_squares, context_squares = (
-        getattr(factors, name).astype(np.float64) for name in ARRAYS
-    )
+    words, contexts = factors.astype(np.float64)
+    word_squares, context_squares = squares.astype(np.float64)
     total, width = 0.0, words.shape[1] - 1
     for n, (i, j) in enumerate(zip(cells.rows, cells.columns, strict=True)):
         off = sum(words[i, b] * contexts[j, b] for b in range(width))
@@ -72,14 +70,14 @@ def test_passes_are_those_of_the_plain_update(rate: float) -> None:
     cells = make_cells()
     logs = np.log(cells.counts).astype(np.float32)
     weights = weigh(cells.counts, 3.0, 0.75).astype(np.float32)
-    factors = Factors.draw(9, 5, np.random.default_rng(1))
+    factors = draw_factors(9, 5, np.random.default_rng(1))
+    squares = np.ones_like(factors)
     for _ in range(3):
-        expected, total = pass_plainly(factors, cells, logs, weights, rate)
-        assert run_epoch(factors, cells, logs, weights, rate) == pytest.approx(total, rel=1e-5)
-        for name, other in zip(ARRAYS, expected, strict=True):
-            one = getattr(factors, name)
-            assert one.dtype == np.float32
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        given = cells, logs, weights, rate
+        expected, total = pass_plainly(factors, squares, *given)
+        assert run_epoch(factors, squares, *given) == pytest.approx(total, rel=1e-5)
+        assert factors.dtype == squares.dtype == np.float32
+        np.testing.assert_allclose([*factors, *squares], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_weight_of_a_count_is_equation_9() -> None:
@@ -93,15 +91,15 @@ def test_the_objective_is_mittens_own() -> None:
     cells, size, width = make_cells(), 9, 5
     dense = np.zeros((size, size))
     dense[cells.rows, cells.columns] = cells.counts
-    factors = Factors.draw(size, width, np.random.default_rng(1))
+    factors = draw_factors(size, width, np.random.default_rng(1))
     oracle = mittens.GloVe(n=width, xmax=3, alpha=0.75)
     weights, logs = oracle._initialize(dense)
-    oracle.W, oracle.C = factors.words[:, :width], factors.contexts[:, :width]
-    oracle.bw, oracle.bc = factors.words[:, width:], factors.contexts[:, width:]
+    oracle.W, oracle.C = factors[:, :, :width]
+    oracle.bw, oracle.bc = factors[:, :, width:]
     _, expected = oracle._get_gradients_and_error(oracle._make_prediction(), logs, weights)
     own = np.log(cells.counts).astype(np.float32), weigh(cells.counts, 3, 0.75).astype(np.float32)
     # nothing moves, so that all cells are scored with the same numbers
-    found = run_epoch(factors, cells, *own, 0.0)
+    found = run_epoch(factors, np.ones_like(factors), cells, *own, 0.0)
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -111,11 +109,12 @@ def test_logarithms_of_low_rank_are_found_again() -> None:
     logs = left @ right.T + generator.normal(0, 0.5, (size, 1)) + generator.normal(0, 0.5, size)
     cells = group_cells(glove.sparse.csr_array(np.exp(logs)), generator)
     wanted = np.log(cells.counts).astype(np.float32)
-    factors = Factors.draw(size, 2, generator)
+    factors = draw_factors(size, 2, generator)
+    squares = np.ones_like(factors)
     for _ in range(500):
-        run_epoch(factors, cells, wanted, np.ones_like(wanted), 0.5)
-    found = factors.words[:, :2] @ factors.contexts[:, :2].T
-    found += factors.words[:, 2:] + factors.contexts[:, 2]
+        run_epoch(factors, squares, cells, wanted, np.ones_like(wanted), 0.5)
+    words, contexts = factors
+    found = words[:, :2] @ contexts[:, :2].T + words[:, 2:] + contexts[:, 2]
     assert np.abs(found - logs).max() < 0.01
     assert logs.std() > 0.5
 
@@ -151,9 +150,10 @@ def test_vectors_are_sums_of_word_and_context_vectors_of_the_frequent_words() ->
     known = [np.array([places[w] for w in text if w in places], np.int32) for text in texts]
     generator = np.random.default_rng(7)
     cells = group_cells(count_pairs(known, len(places), 15), generator)
-    factors = Factors.draw(len(places), 6, generator)
-    logs = np.log(cells.counts).astype(np.float32)
+    factors = draw_factors(len(places), 6, generator)
+    squares, logs = np.ones_like(factors), np.log(cells.counts).astype(np.float32)
+    weights = weigh(cells.counts, 100, 0.75).astype(np.float32)
     for _ in range(4):
-        run_epoch(factors, cells, logs, weigh(cells.counts, 100, 0.75).astype(np.float32), 0.05)
-    expected = factors.words[:, :6] + factors.contexts[:, :6]
+        run_epoch(factors, squares, cells, logs, weights, 0.05)
+    expected = factors[0, :, :6] + factors[1, :, :6]
     np.testing.assert_array_equal(trained.vectors, expected)

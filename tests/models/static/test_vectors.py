@@ -65,10 +65,10 @@ def test_gensim_reads_the_text_and_gets_the_same_bits(tmp_path: Path) -> None:
 
 def test_words_are_counted_and_the_rare_ones_left_out() -> None:
     texts = [["b", "a", "c"], ["a", "b", "d"], ["c"]]
-    assert list(count_words(texts, 2, "x").items()) == [("b", 2), ("a", 2), ("c", 2)]
-    assert list(count_words(texts, 1, "x"))[-1] == "d"
+    assert list(count_words(texts, 2).items()) == [("b", 2), ("a", 2), ("c", 2)]
+    assert list(count_words(texts, 1))[-1] == "d"
     message = "min_count is 3, but no training word occurs more than 2 times: lower it, or train on"
     with pytest.raises(ValueError, match=message):
-        count_words(texts, 3, "min_count")
+        count_words(texts, 3)
     with pytest.raises(ValueError, match="more than 0 times"):
-        count_words([], 1, "min_count")
+        count_words([], 1)

@@ -39,26 +39,6 @@ class Cells:
     bounds: np.ndarray
 
 
-@dataclass
-class Factors:
-    """The parameters, changed in place: a row per word, float32 [V, W + 1], the bias last; and
-    AdaGrad's sums of squared steps, which start at 1.
-    """
-
-    words: np.ndarray
-    contexts: np.ndarray
-    word_squares: np.ndarray
-    context_squares: np.ndarray
-
-    @classmethod
-    def draw(cls, size: int, width: int, generator: np.random.Generator) -> Factors:
-        """Draw initial parameters uniformly between ±1/2 / (W + 1)."""
-        shape = size, width + 1
-        drawn = (generator.random((2, *shape)) - 0.5) / (width + 1)
-        words, contexts = drawn.astype(np.float32)
-        return cls(words, contexts, np.ones(shape, np.float32), np.ones(shape, np.float32))
-
-
 def count_pairs(texts: Sequence[np.ndarray], size: int, context: int) -> sparse.csr_array:
     """Count how often words occur near each other, float64 [V, V], symmetric: a pair at distance d
     <= ``context`` in a text counts 1/d. ``texts``: the word ids of each text, int [length].
@@ -88,37 +68,46 @@ def group_cells(counts: sparse.csr_array, generator: np.random.Generator) -> Cel
     return Cells(rows[order], columns[order], cells.data[order], np.unique(bounds))
 
 
+def draw_factors(size: int, width: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw initial parameters uniformly between ±1/2 / (W + 1), float32 [2, V, W + 1]: those of
+    words, then those of contexts, a row per word, the bias last.
+    """
+    return ((generator.random((2, size, width + 1)) - 0.5) / (width + 1)).astype(np.float32)
+
+
 def weigh(counts: np.ndarray, x_max: float, exponent: float) -> np.ndarray:
     """Return f (equation 9), between 0 and 1."""
     return np.minimum(1.0, (counts / x_max) ** exponent)
 
 
 def run_epoch(
-    factors: Factors, cells: Cells, logs: np.ndarray, weights: np.ndarray, rate: float
+    factors: np.ndarray,
+    squares: np.ndarray,
+    cells: Cells,
+    logs: np.ndarray,
+    weights: np.ndarray,
+    rate: float,
 ) -> float:
-    """Make a pass of AdaGrad over all cells; return J, each cell's term before its update.
+    """Make a pass of AdaGrad over all cells, which changes the parameters and the sums of squared
+    steps, ``factors`` and ``squares`` [2, V, W + 1]; return J, each cell's term before its update.
 
     ``logs`` and ``weights``: log X and f(X), float32 [N].
     """
     total = 0.0
     for start, end in pairwise(cells.bounds.tolist()):
         i, j = cells.rows[start:end], cells.columns[start:end]
-        word, context = factors.words[i], factors.contexts[j]
+        word, context = factors[0][i], factors[1][j]
         off = np.einsum("nw,nw->n", word[:, :-1], context[:, :-1])
         off += word[:, -1] + context[:, -1] - logs[start:end]
         pull = weights[start:end] * off
         total += 0.5 * float(np.dot(pull, off))
         pull *= np.float32(rate)
-        # the factor of a bias is 1
-        steps = pull[:, None] * context, pull[:, None] * word
-        for step, values, squares, rows, old in (
-            (steps[0], factors.words, factors.word_squares, i, word),
-            (steps[1], factors.contexts, factors.context_squares, j, context),
-        ):
-            step[:, -1] = pull
-            known = squares[rows]
-            values[rows] = old - step / np.sqrt(known)
-            squares[rows] = known + step * step
+        for side, rows, old, other in ((0, i, word, context), (1, j, context, word)):
+            step = pull[:, None] * other
+            step[:, -1] = pull  # the factor of a bias is 1
+            known = squares[side][rows]
+            factors[side][rows] = old - step / np.sqrt(known)
+            squares[side][rows] = known + step * step
     return total
 
 
@@ -129,18 +118,18 @@ def train(
     of parameters. Rare words are removed before neighbours are counted. Raises ValueError if no
     word is frequent enough.
     """
-    kept = count_words(texts, params.min_count, "min_count")
+    kept = count_words(texts, params.min_count)
     places = {word: place for place, word in enumerate(kept)}
     known = [np.array([places[w] for w in text if w in places], np.int32) for text in texts]
     generator = np.random.default_rng(seed)
     cells = group_cells(count_pairs(known, len(kept), params.context), generator)
     logs = np.log(cells.counts).astype(np.float32)
     weights = weigh(cells.counts, params.x_max, params.exponent).astype(np.float32)
-    factors = Factors.draw(len(kept), params.width, generator)
+    factors = draw_factors(len(kept), params.width, generator)
+    squares = np.ones_like(factors)
     for epoch in range(1, params.epochs + 1):
-        total = run_epoch(factors, cells, logs, weights, params.rate)
+        total = run_epoch(factors, squares, cells, logs, weights, params.rate)
         note(epoch, total / max(1, len(logs)))
-    vectors = (factors.words + factors.contexts)[:, :-1]
+    vectors = (factors[0] + factors[1])[:, :-1]
     counts = np.array(list(kept.values()), np.int64)
-    fitted = factors.words.size + factors.contexts.size
-    return WordVectors(tuple(kept), counts, np.ascontiguousarray(vectors)), fitted
+    return WordVectors(tuple(kept), counts, np.ascontiguousarray(vectors)), factors.size

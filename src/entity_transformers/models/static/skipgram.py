@@ -26,7 +26,7 @@ def train(
     """
     from gensim.models.word2vec import MAX_WORDS_IN_BATCH
 
-    count_words(texts, params.min_count, "min_count")  # gensim's own error names no value
+    count_words(texts, params.min_count)  # gensim's own error names no value
     parts = [
         list(text[start : start + MAX_WORDS_IN_BATCH])
         for text in texts

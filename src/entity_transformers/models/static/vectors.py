@@ -113,16 +113,16 @@ def load(folder: Path) -> WordVectors:
     return SubwordVectors(words, **arrays, shortest=shape["shortest"], longest=shape["longest"])
 
 
-def count_words(texts: Iterable[Sequence[str]], min_count: int, key: str) -> dict[str, int]:
+def count_words(texts: Iterable[Sequence[str]], min_count: int) -> dict[str, int]:
     """Count the words that occur at least ``min_count`` times, most frequent first, ties in order
-    of appearance. Raises ValueError, which names the value by ``key``, if there are none.
+    of appearance; ValueError if there are none.
     """
     counts = Counter(word for text in texts for word in text)
     kept = {word: count for word, count in counts.most_common() if count >= min_count}
     if not kept:
         most = max(counts.values(), default=0)
         raise ValueError(
-            f"{key} is {min_count}, but no training word occurs more than {most} times: lower it,"
-            " or train on more text"
+            f"min_count is {min_count}, but no training word occurs more than {most} times: lower"
+            " it, or train on more text"
         )
     return kept
