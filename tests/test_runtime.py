@@ -15,6 +15,15 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert draws[0] == draws[1] != draws[2]
 
 
+def test_under_a_limit_of_threads_products_are_whole() -> None:
+    """The tests themselves run with OMP_THREAD_LIMIT=1."""
+    runtime.start("cpu", 2, 1)
+    first, second = torch.randn(64, 32), torch.randn(32, 301)
+    found = (first.bfloat16() @ second.bfloat16()).float()
+    torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(found, first @ second, rtol=0.02, atol=0.2)
+
+
 def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert runtime.pick_device("auto").type == "cpu"

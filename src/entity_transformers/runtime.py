@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,8 @@ def pick_device(name: str) -> torch.device:
 
 
 def start(device: str, threads: int, seed: int) -> torch.device:
-    """Seed every source of randomness, set the number of CPU threads and, on a CPU, choose
-    deterministic kernels; return the device.
+    """Seed every source of randomness, set the number of CPU threads, at most OMP_THREAD_LIMIT, and
+    on a CPU choose deterministic kernels; return the device.
 
     On CUDA, cuDNN's attention is disabled: its dropout of attention weights is rounded to
     sixteenths, and its masked gradient can be NaN (pytorch 174245, 196678). Matrix products in
@@ -40,7 +41,9 @@ def start(device: str, threads: int, seed: int) -> torch.device:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-    torch.set_num_threads(threads)
+    # with fewer threads than torch asks for, oneDNN leaves part of a product unwritten, silently
+    limit = os.environ.get("OMP_THREAD_LIMIT", "")
+    torch.set_num_threads(min(threads, int(limit)) if limit.isdigit() else threads)
     chosen = pick_device(device)
     if chosen.type == "cpu":
         torch.use_deterministic_algorithms(True)
