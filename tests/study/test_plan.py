@@ -75,3 +75,18 @@ def test_a_model_may_have_seeds_of_its_own(tmp_path: Path) -> None:
     runs = plan.runs(next(step for step in plan.steps if step.name == "lm"))
     assert [seed for model, seed in runs if model == "gpt2e"] == [4, 2]
     assert [seed for model, seed in runs if model == "gpt2"] == [1]
+
+
+def test_a_model_may_start_from_another_of_its_study(tmp_path: Path) -> None:
+    """Its values, inputs and digest are the same however often the study has been opened."""
+    study = make_study(
+        tmp_path, "models: {later: {kind: gpt2, initial_weights: study:tiny/gpt2/1}}\n"
+    )
+    plan, lm = Plan(load(study), study), STEPS["lm"]
+    (again,) = {one for one, read, *_ in plan.above(lm, "later") if read == lm}
+    assert again is not plan
+    assert again.values_of(lm, "later") == plan.values_of(lm, "later")
+    assert again.digest(lm, "later") == plan.digest(lm, "later")
+    assert again.inputs(lm, "later", 1) == plan.inputs(lm, "later", 1)
+    assert not [key for key in plan.values_of(lm, "later") if key.startswith("tiny: ")]
+    assert plan.values_of(lm, "later")["models.gpt2.kind"]

@@ -83,7 +83,7 @@ class Plan:
         files = []
         for plan, read, *run in self.above(step, model, seed):
             encoder = ("tokenizer.json",)
-            names = step.reads[read.name] if plan is self else MODEL if run[0] else encoder
+            names = step.reads.get(read.name, MODEL if run[0] else encoder)
             home = folder(plan.params.name, read.name, *run)
             files += [f"{home}/{file}" for file in (*names, RECORD)]
         if step.phase == "train":
@@ -116,7 +116,8 @@ class Plan:
         """
         found: dict[str, Any] = {}
         for plan, read, of, _ in self.above(step, model):
-            about = "" if plan is self else f"{plan.params.name}: "
+            # by name: the study may have been opened twice, once to start from one of its own runs
+            about = "" if plan.params.name == self.params.name else f"{plan.params.name}: "
             found |= {about + key: value for key, value in plan.values_of(read, of).items()}
         if step.phase == "report":
             return found
@@ -192,7 +193,8 @@ class Plan:
             above = {}
             for plan, read, of, _ in self.above(step, model):
                 name = f"{read.name}/{of}" if step.phase == "report" else read.name
-                above[name if plan is self else "origin"] = plan.digest(read, of)
+                starts_here = step.phase == "report" or read.name in step.reads
+                above[name if starts_here else "origin"] = plan.digest(read, of)
             files = [file for path in _named_paths(values) for file in list_files(path)]
             parts = {
                 "code": self.code(step, model),
