@@ -1,6 +1,4 @@
-"""The CRF against the enumeration of all paths and against pytorch-crf."""
-
-import itertools
+"""The CRF against pytorch-crf."""
 
 import pytest
 import torch
@@ -34,35 +32,16 @@ def make_peer(crf: Crf) -> torchcrf.CRF:
     return peer
 
 
-def score_path(crf: Crf, emissions: Tensor, path: tuple[int, ...]) -> Tensor:
-    """Start + end + emissions [T, K] along the path + transitions between neighbours."""
-    total = crf.start[path[0]] + crf.end[path[-1]]
-    total = total + sum(emissions[t, tag] for t, tag in enumerate(path))
-    return total + sum(crf.transitions[a, b] for a, b in itertools.pairwise(path))
-
-
-@pytest.mark.parametrize(("lengths", "tags"), [([4, 1, 3], 3), ([1], 1), ([5, 2], 2), ([1, 1], 4)])
-def test_crf_equals_enumeration(lengths: list[int], tags: int) -> None:
-    crf, emissions, ids, mask = make_batch(lengths, tags, seed=sum(lengths))
-    likelihood = crf.log_likelihood(emissions, ids, mask)
-    decoded = crf.decode(emissions, mask)
-    for row, length in enumerate(lengths):
-        paths = list(itertools.product(range(tags), repeat=length))
-        scores = torch.stack([score_path(crf, emissions[row], path) for path in paths])
-        gold = score_path(crf, emissions[row], tuple(ids[row, :length].tolist()))
-        expected = gold - scores.logsumexp(0)
-        torch.testing.assert_close(likelihood[row], expected, rtol=1e-10, atol=1e-10)
-        assert tuple(decoded[row, :length].tolist()) == paths[int(scores.argmax())]
-        assert not decoded[row, length:].any()
-
-
 @pytest.mark.parametrize("scale", [1, 100])
-@pytest.mark.parametrize("seed", range(5))
-def test_likelihood_gradients_and_decoding_equal_pytorch_crf(seed: int, scale: int) -> None:
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("lengths", "tags"), [([9, 1, 14, 20, 2, 20], 11), ([4, 1, 3], 3), ([1, 1], 4), ([1], 1)]
+)
+def test_likelihood_gradients_and_decoding_equal_pytorch_crf(lengths, tags, seed, scale) -> None:
     """Also in float32 with emissions 300 nats apart, whose plain exponentials overflow."""
     dtype = torch.float64 if scale == 1 else torch.float32
     rtol, atol = (1e-9, 1e-9) if scale == 1 else (1e-3, 1e-2)
-    crf, emissions, ids, mask = make_batch([9, 1, 14, 20, 2, 20], 11, seed, dtype)
+    crf, emissions, ids, mask = make_batch(lengths, tags, seed, dtype)
     peer = make_peer(crf)
     ours, theirs = ((emissions * scale).requires_grad_() for _ in range(2))
     likelihood = crf.log_likelihood(ours, ids, mask)
@@ -75,10 +54,12 @@ def test_likelihood_gradients_and_decoding_equal_pytorch_crf(seed: int, scale: i
     for name in ("start", "end", ""):
         mine = getattr(crf, name or "transitions")
         other = getattr(peer, f"{name}_transitions".strip("_"))
-        torch.testing.assert_close(mine.grad, other.grad, rtol=rtol, atol=atol)
+        gradient = torch.zeros_like(other) if other.grad is None else other.grad  # of single words
+        torch.testing.assert_close(mine.grad, gradient, rtol=rtol, atol=atol)
     decoded = crf.decode(ours, mask)
     found = [decoded[i, : int(n)].tolist() for i, n in enumerate(mask.sum(1))]
     assert found == peer.decode(theirs, mask)
+    assert not decoded[~mask].any()
 
 
 def test_forbidden_transitions_give_finite_results() -> None:

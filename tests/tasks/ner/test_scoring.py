@@ -12,12 +12,7 @@ from seqeval.scheme import IOB2
 from sklearn.metrics import precision_recall_fscore_support as tag_scores
 
 from entity_transformers.tasks.ner.dataset import TaggedSentences
-from entity_transformers.tasks.ner.scoring import (
-    Score,
-    count_spans,
-    score_spans,
-    score_tags,
-)
+from entity_transformers.tasks.ner.scoring import Score, count_spans, score_spans, score_tags
 
 LABELS, UNSEEN = ("LOC", "PER"), ("LAW",)
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER", "B-LAW", "I-LAW")
