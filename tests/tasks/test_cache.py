@@ -14,7 +14,6 @@ from entity_transformers.tasks.cache import (
     THETAS,
     CacheScores,
     choose,
-    fit_weight,
     mix,
     read_scores,
     recall_targets,
@@ -72,15 +71,6 @@ def random_scores(seed: int) -> CacheScores:
     generator = np.random.default_rng(seed)
     cache = generator.random((2, len(THETAS), 400)) ** 4
     return CacheScores(generator.random(400), cache, np.arange(400) > 0)
-
-
-def test_lambda_is_the_best_of_all() -> None:
-    scores = random_scores(1)
-    plain, cache = scores.model[1:], scores.cache[0, 2][1:]
-    weight = fit_weight(plain, cache)
-    grid = np.linspace(0, 1, 2001)[:-1]
-    losses = [-np.log((1 - w) * plain + w * cache).mean() for w in grid]
-    assert weight == pytest.approx(grid[int(np.argmin(losses))], abs=2e-3)
 
 
 def test_what_is_chosen_is_the_lowest_of_the_grid() -> None:
