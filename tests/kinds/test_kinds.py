@@ -5,17 +5,9 @@ from typing import Any
 import pytest
 from tiny import SAMPLE, tiny_entry, tiny_params
 
+from entity_transformers import kinds
 from entity_transformers.corpus.layers import CHANGES, EXPECTED, LABELS
-from entity_transformers.kinds import (
-    CAPABILITIES,
-    ERAS,
-    KINDS,
-    ROLES,
-    KindError,
-    LmParams,
-    ModelEntry,
-    resolve,
-)
+from entity_transformers.kinds import KINDS, ROLES, KindError, resolve
 from entity_transformers.study.params import load
 
 Models = dict[str, dict[str, Any]]
@@ -24,7 +16,7 @@ PARAMS = tiny_params()
 
 def resolve_entry(
     models: Models, name: str = "a", lm: Any = None, of_kind: Models | None = None
-) -> ModelEntry:
+) -> kinds.ModelEntry:
     """Entry ``name`` over the values of `tiny_params`, ``lm`` changed."""
     values = PARAMS.lm.model_dump() | (lm or {})
     return resolve(name, models, values, PARAMS.kinds if of_kind is None else of_kind, KINDS)
@@ -40,7 +32,7 @@ def test_an_entry_has_its_own_values_over_its_kinds_over_those_of_lm() -> None:
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if "static" in KINDS[name].can])
 def test_a_static_kind_takes_only_its_width_and_where_it_starts_from_lm(kind: str) -> None:
-    shared = KINDS[kind].params.model_fields.keys() & LmParams.model_fields.keys()
+    shared = KINDS[kind].params.model_fields.keys() & kinds.LmParams.model_fields.keys()
     assert shared == {"width", "initial_weights"}
     assert resolve_entry({"a": {"kind": kind}}, lm={"width": 24, "steps": 9}).lm.width == 24
     assert resolve_entry({"a": {"kind": kind, "width": 8}}).lm.width == 8
@@ -61,8 +53,8 @@ def test_role_and_labels_may_be_left_out_and_are_no_params() -> None:
 def test_a_kind_is_a_value_that_can_what_it_says(name: str) -> None:
     kind, entry = KINDS[name], tiny_entry(name)
     assert kind.name == name
-    assert kind.can <= CAPABILITIES.keys()
-    assert kind.era in ERAS
+    assert kind.can <= kinds.CAPABILITIES.keys()
+    assert kind.era in kinds.ERAS
     assert all(field.description for field in kind.params.model_fields.values())
     assert (entry, hash(entry)) == (tiny_entry(name), hash(tiny_entry(name)))
     assert entry.can(kind.can)
@@ -130,7 +122,7 @@ def test_entries_matched_to_each_other_or_to_none_at_all_are_refused() -> None:
 def test_what_is_missing_or_wrong_is_named_where_it_is_to_be_given() -> None:
     of_kind = {"gpt2e": {k: v for k, v in PARAMS.kinds["gpt2e"].items() if k != "memory_write"}}
     two = {"gpt2e": PARAMS.kinds["gpt2e"] | {"memory_write": "first", "odd": 1}}
-    for lm, kinds, message in (
+    for lm, given, message in (
         ({}, of_kind, r"models.a: memory_write is missing: give it in lm, in kinds.gpt2e or here"),
         ({"layers": 0}, None, r"lm\.layers \(for models\.a\): .*greater than 0.*: 0\)"),
         ({}, two, r"kinds\.gpt2e\.memory_write: Input should be 'last' or 'mean' .*'first'\)"
@@ -138,7 +130,7 @@ def test_what_is_missing_or_wrong_is_named_where_it_is_to_be_given() -> None:
         ({}, {}, "(.* is missing.*\n?){6}"),
     ):  # fmt: skip
         with pytest.raises(KindError, match=rf"^{message}$"):
-            resolve_entry({"a": {"kind": "gpt2e"}}, lm=lm, of_kind=kinds)
+            resolve_entry({"a": {"kind": "gpt2e"}}, lm=lm, of_kind=given)
 
 
 def test_params_give_entries_by_name_and_by_what_they_can() -> None:

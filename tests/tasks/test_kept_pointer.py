@@ -10,13 +10,9 @@ from tiny import KEPT, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.steps.kept_pointer import KeptPointerParams
+from entity_transformers.tasks import kept_pointer
 from entity_transformers.tasks.kept_cache import fold_texts
-from entity_transformers.tasks.kept_pointer import (
-    KeptPointer,
-    lay_entries,
-    score_pointers,
-    train_pointer,
-)
+from entity_transformers.tasks.kept_pointer import KeptPointer, lay_entries
 from entity_transformers.tasks.text_memory import Reading
 
 N, W, D, WINDOW, STRIDE = 29, 6, 4, 6, 3
@@ -75,7 +71,7 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
     model = lively_model("gpt2", window=16).eval()
     save_model(model.module, str(tmp_path / "model.safetensors"))
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
-    rows = list(score_pointers(Reading(model, corpus, SECTION, 8, 1, tmp_path)))
+    rows = list(kept_pointer.score_pointers(Reading(model, corpus, SECTION, 8, 1, tmp_path)))
     losses = {
         (row["policy"], row.get("unit")): row["value"]
         for row in rows
@@ -90,7 +86,7 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
     other.tokens[other.document(first)] = other.tokens[other.document(first)][::-1]
     again = {
         row["unit"]: row["value"]
-        for row in score_pointers(Reading(model, other, SECTION, 8, 1, tmp_path))
+        for row in kept_pointer.score_pointers(Reading(model, other, SECTION, 8, 1, tmp_path))
         if row["measure"] == "nll" and row["part"] == "all" and row["policy"] == "recent"
     }
     for d, (name, fold) in enumerate(zip(corpus.names, fold_texts(corpus.names), strict=True)):
@@ -101,5 +97,5 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
 def test_training_lowers_the_loss(pointer: KeptPointer) -> None:
     nats = -SAID[torch.arange(N), TOKENS].log()
     text = STATES, TOKENS, nats, lay_entries(N, keep_odd, WINDOW, STRIDE)
-    learnt = train_pointer([text], SECTION.model_copy(update={"epochs": 60}), 0)
+    learnt = kept_pointer.train_pointer([text], SECTION.model_copy(update={"epochs": 60}), 0)
     assert learnt(*text).mean() < pointer(*text).mean() - 0.01

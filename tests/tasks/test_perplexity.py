@@ -9,13 +9,7 @@ import torch
 from plainly import latest_run
 
 from entity_transformers.corpus.labels import first_mentions, give, shuffle_given
-from entity_transformers.tasks.perplexity import (
-    exp_or_none,
-    mention_distances,
-    score_corpus,
-    score_modes,
-    split_rows,
-)
+from entity_transformers.tasks import perplexity
 
 GROUPS = {"nouns": ["NN", "NNS"], "pronouns": ["PRP"]}
 
@@ -54,7 +48,7 @@ def score_plainly(model, corpus, window, stride):
 def test_scores_equal_the_plain_loop(gpt2, gpt2e, corpus, stride, labels):
     given = give(corpus, labels, seed=2)
     for model in (gpt2, gpt2e):
-        nll = score_corpus(model, given, window=12, stride=stride, batch=3)
+        nll = perplexity.score_corpus(model, given, window=12, stride=stride, batch=3)
         expected = score_plainly(model, given, 12, stride)
         np.testing.assert_allclose(nll, expected, rtol=1e-4, atol=1e-5)
         assert nll.dtype == np.float32
@@ -65,7 +59,8 @@ def test_scores_equal_the_plain_loop(gpt2, gpt2e, corpus, stride, labels):
 def test_modes_shuffle_the_labels_that_are_given(gpt2e, gpt2, corpus, layer):
     given = give(corpus, layer)
     modes, plain = (
-        score_modes(model, given, window=12, stride=12, batch=3, seed=1) for model in (gpt2e, gpt2)
+        perplexity.score_modes(model, given, window=12, stride=12, batch=3, seed=1)
+        for model in (gpt2e, gpt2)
     )
     assert list(modes) == ["on", "off", "shuffled"]
     assert abs(modes["on"] - modes["off"]).max() > 1e-2
@@ -77,14 +72,14 @@ def test_modes_shuffle_the_labels_that_are_given(gpt2e, gpt2, corpus, layer):
 
 def test_modes_without_labels_are_those_without_entities(gpt2e, corpus):
     for unlabelled in (replace(corpus, given=np.zeros_like(corpus.gold)), give(corpus, "none")):
-        modes = score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
-        read = score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3)
+        modes = perplexity.score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
+        read = perplexity.score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3)
         for mode in ("on", "off", "shuffled"):
             np.testing.assert_allclose(modes[mode], read, rtol=1e-5, atol=1e-6)
 
 
 def test_mention_distances_equal_a_search_backwards(corpus):
-    distances = mention_distances(corpus)
+    distances = perplexity.mention_distances(corpus)
     for d in range(len(corpus)):
         part = corpus.document(d)
         entities, mentions = corpus.gold[part], corpus.mentions[part]
@@ -107,7 +102,7 @@ def scores(corpus):
 
 @pytest.fixture(scope="module")
 def rows(corpus, scores):
-    return list(split_rows(corpus, scores, GROUPS))
+    return list(perplexity.split_rows(corpus, scores, GROUPS))
 
 
 def find(rows, mode: str, measure: str, **part: str):
@@ -153,7 +148,7 @@ def test_classes_groups_and_distances_each_cover_every_token_once(corpus, scores
         assert sum(row["value"] for row in own) == pytest.approx(nll, rel=1e-12)
     assert names["class"] == {"outside", "first", "later"}
     assert names["group"] == {"nouns", "pronouns", "other", "unknown"}
-    first, distances = first_mentions(corpus), mention_distances(corpus)
+    first, distances = first_mentions(corpus), perplexity.mention_distances(corpus)
     nouns = (corpus.tags == corpus.tag_names.index("NN")) & (corpus.words >= 0)
     near = (distances >= 1) & (distances < 16)
     for part, where in (
@@ -175,14 +170,14 @@ def test_document_rows_sum_to_the_split(corpus, scores, rows):
 
 def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus):
     empty = corpus.head(0)
-    assert score_corpus(gpt2, empty, window=12, stride=12, batch=2).shape == (0,)
-    found = list(split_rows(empty, {"on": np.zeros(0, np.float32)}, GROUPS))
+    assert perplexity.score_corpus(gpt2, empty, window=12, stride=12, batch=2).shape == (0,)
+    found = list(perplexity.split_rows(empty, {"on": np.zeros(0, np.float32)}, GROUPS))
     assert find(found, "on", "loss") == (None, 0)
     bare = replace(corpus, gold=np.zeros_like(corpus.gold), given=None)
-    assert score_corpus(gpt2, bare, window=12, stride=12, batch=2).any()
+    assert perplexity.score_corpus(gpt2, bare, window=12, stride=12, batch=2).any()
 
 
 def test_perplexity_of_a_hopeless_loss_is_none_not_infinite():
-    assert exp_or_none(1000.0) is None
-    assert exp_or_none(None) is None
-    assert exp_or_none(1.0) == pytest.approx(math.e)
+    assert perplexity.exp_or_none(1000.0) is None
+    assert perplexity.exp_or_none(None) is None
+    assert perplexity.exp_or_none(1.0) == pytest.approx(math.e)

@@ -15,17 +15,10 @@ from entity_transformers.corpus.labels import give
 from entity_transformers.step import Run
 from entity_transformers.steps.text_memory import PolicyName, TextMemoryParams
 from entity_transformers.study.params import STEPS, ParamsError, load, parse, read_study
+from entity_transformers.tasks import text_memory
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.policies import POLICIES
-from entity_transformers.tasks.text_memory import (
-    Reading,
-    keep_nothing,
-    name_parts,
-    plan_memory,
-    score_text_memory,
-    score_texts,
-    score_windows,
-)
+from entity_transformers.tasks.text_memory import Reading, keep_nothing, score_windows
 
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
 
@@ -39,7 +32,8 @@ def keep_even(start: int) -> np.ndarray:
 @pytest.mark.parametrize("batch", [1, 4])
 def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
     model = lively_model("gpt2", window=9).eval()
-    found = score_text_memory(model, TOKENS, keep_even, window=5, stride=stride, batch=batch)
+    how = {"window": 5, "stride": stride, "batch": batch}
+    found = text_memory.score_text_memory(model, TOKENS, keep_even, **how)
     expected = np.zeros(len(TOKENS))
     for new in [0, *range(5, len(TOKENS) - 1, stride)]:
         end = min(new + (stride if new else 5), len(TOKENS) - 1)
@@ -56,7 +50,7 @@ def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
 
 
 def test_without_a_memory_windows_are_those_of_a_study() -> None:
-    plans = list(plan_memory(12, 5, 3, keep_nothing))
+    plans = list(text_memory.plan_memory(12, 5, 3, keep_nothing))
     assert [plan.places.tolist() for plan in plans] == [[*range(i, i + 5)] for i in (0, 3, 6)]
     assert [plan.new for plan in plans] == [5, 3, 3]
 
@@ -66,8 +60,8 @@ def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
     corpus = tiny_corpus(3, seed=5, split="test")
     kept = ({"policy": "recent"}, {"policy": "half entities", "labels": "gold"})
     section = TextMemoryParams(**KEPT, budgets=(6,), kept=kept, batch_tokens=56)
-    rows = list(score_texts(Reading(model, corpus, section, 8, 1)))
-    parts = name_parts(give(corpus, "gold"), 8)
+    rows = list(text_memory.score_texts(Reading(model, corpus, section, 8, 1)))
+    parts = text_memory.name_parts(give(corpus, "gold"), 8)
     assert (parts["all"] == sum(parts[name] for name in list(parts)[1:])).all()
     by_part = {part: where.sum() for part, where in parts.items()}
     for policy in ("none", "recent", "half entities"):
