@@ -18,7 +18,7 @@ from entity_transformers.study.params import STEPS, ParamsError, load, parse, re
 from entity_transformers.tasks import text_memory
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.policies import POLICIES
-from entity_transformers.tasks.text_memory import Reading, keep_nothing, score_windows
+from entity_transformers.tasks.text_memory import Reading, score_windows
 
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
 
@@ -47,12 +47,6 @@ def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
                 target = torch.tensor(int(TOKENS[place + 1]))
                 expected[place + 1] = functional.cross_entropy(logits[row], target).item()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_without_a_memory_windows_are_those_of_a_study() -> None:
-    plans = list(text_memory.plan_memory(12, 5, 3, keep_nothing))
-    assert [plan.places.tolist() for plan in plans] == [[*range(i, i + 5)] for i in (0, 3, 6)]
-    assert [plan.new for plan in plans] == [5, 3, 3]
 
 
 def test_rows_are_sums_over_the_tokens_of_each_kind() -> None:
