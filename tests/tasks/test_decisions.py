@@ -19,26 +19,9 @@ from torch import Tensor
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions import entity_nlm, marginal
-from entity_transformers.tasks.decisions.entity_nlm import (
-    Decider,
-    Story,
-    judge,
-    judge_baseline,
-    lay_out,
-    score_baseline,
-    score_parts,
-    tell_story,
-)
-from entity_transformers.tasks.decisions.learning import (
-    ReadText,
-    Shift,
-    Tell,
-    learn,
-    normalise,
-    read_texts,
-    sum_words,
-)
+from entity_transformers.tasks.decisions import entity_nlm, learning, marginal
+from entity_transformers.tasks.decisions.entity_nlm import Decider, Story, lay_out, score_parts
+from entity_transformers.tasks.decisions.learning import ReadText
 from entity_transformers.tasks.decisions.marginal import Samples, draw_again, estimate_marginal
 from entity_transformers.tasks.decisions.set_lm import (
     AMPLIFIER,
@@ -54,7 +37,7 @@ from entity_transformers.tasks.decisions.set_lm import (
 from entity_transformers.tasks.perplexity import score_corpus
 
 LONGEST, WIDTH, VOCABULARY = 2, 5, 3
-TELL = partial(tell_story, longest=LONGEST)
+TELL = partial(entity_nlm.tell_story, longest=LONGEST)
 
 
 def lively_decider(states: int, seed: int = 0, longest: int = LONGEST) -> Decider:
@@ -147,11 +130,11 @@ def test_it_is_the_equations(story: Story) -> None:
 
 
 def read(
-    kind: str = "gpt2", documents: int = 3, tell: Tell = TELL
+    kind: str = "gpt2", documents: int = 3, tell: learning.Tell = TELL
 ) -> tuple[LanguageModel, list[ReadText]]:
     model = lively_model(kind)
     model.module.requires_grad_(False)
-    return model, read_texts(model, tiny_corpus(documents, seed=3), "gold", tell, window=8)
+    return model, learning.read_texts(model, tiny_corpus(documents, seed=3), "gold", tell, window=8)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
@@ -197,7 +180,7 @@ def tell_all(size: int) -> list[Story]:
 def read_all(size: int) -> tuple[LanguageModel, list[ReadText]]:
     """Every document of so many tokens of a vocabulary of three, as a model reads it."""
     model, corpus = lively_model("gpt2", VOCABULARY), every_text(size, VOCABULARY)
-    return model, read_texts(model, corpus, "gold", TELL, window=8)
+    return model, learning.read_texts(model, corpus, "gold", TELL, window=8)
 
 
 def sum_stories(model: LanguageModel, decider: Decider, text: ReadText) -> float:
@@ -304,7 +287,7 @@ def test_what_comes_later_changes_nothing(story: Story, other: Story, place: int
 def test_mentions_become_decisions() -> None:
     labels = np.array([0, 1, 1, 1, 2, 2, 0, 1, 1])
     spans = np.array([-1, 0, 0, 0, 1, 1, -1, 2, 3])
-    story = tell_story(labels, spans, longest=2)
+    story = entity_nlm.tell_story(labels, spans, longest=2)
     assert story.entity.tolist() == labels.tolist()
     assert story.length.tolist() == [0, 2, 0, 1, 2, 0, 0, 1, 1]  # three tokens: two, then one
     assert story.which.tolist() == [0, 1, 0, 1, 1]
@@ -315,7 +298,7 @@ def test_mentions_become_decisions() -> None:
 @pytest.mark.parametrize("size", [0, 4])
 def test_a_document_without_mentions(size: int) -> None:
     none = np.zeros(size, np.int64)
-    text = random_text(tell_story(none, none - 1, longest=3))
+    text = random_text(entity_nlm.tell_story(none, none - 1, longest=3))
     assert text.story.rows.shape == (0, 1)
     (begins, *others), _ = lively_decider(6).double().decide(text)
     assert begins.shape == (size,)
@@ -329,11 +312,11 @@ def test_what_is_learnt_is_the_best_of_the_rates(name: str) -> None:
         "sets": (lambda: SetLM(model.width), SetLM.nats),
         "decisions": (lambda: Decider(model.width, WIDTH, LONGEST), Decider.joint),
         "proposal": (lambda: Decider(model.width, WIDTH, LONGEST), Decider.propose),
-        "shift": (lambda: Shift(model.width), Shift.nats),
+        "shift": (lambda: learning.Shift(model.width), learning.Shift.nats),
     }[name]
     torch.manual_seed(1)
     untrained: Any = make()
-    found, rate = learn(model, texts, texts, 20, (1e-4, 1e-2), 1, make, nats, name)
+    found, rate = learning.learn(model, texts, texts, 20, (1e-4, 1e-2), 1, make, nats, name)
     assert rate == 1e-2  # the other has hardly moved
     with torch.inference_mode():
         before, after = (
@@ -341,8 +324,8 @@ def test_what_is_learnt_is_the_best_of_the_rates(name: str) -> None:
             for one in (untrained, found)
         )
     assert after < before - 0.02 * sum(len(text.tokens) for text in texts)
-    if isinstance(found, Shift):
-        words = [sum_words(model, text.states + found.vector, text) for text in texts]
+    if isinstance(found, learning.Shift):
+        words = [learning.sum_words(model, text.states + found.vector, text) for text in texts]
         assert sum(words) == pytest.approx(after)
 
 
@@ -350,7 +333,7 @@ def test_rates_that_are_too_high_are_told() -> None:
     model, texts = read()
     make = partial(Decider, model.width, WIDTH, LONGEST)
     with pytest.raises(ValueError, match=r"no finite loss at any of the learning rates 1e\+37"):
-        learn(model, texts, texts, 20, (1e37,), 1, make, Decider.joint, "decisions")
+        learning.learn(model, texts, texts, 20, (1e37,), 1, make, Decider.joint, "decisions")
 
 
 def by_hand(name: str, story: Story, power: float, new: float) -> list[dict[int, float]]:
@@ -372,7 +355,7 @@ def by_hand(name: str, story: Story, power: float, new: float) -> list[dict[int,
 @settings(max_examples=50)
 @given(stories(), st.sampled_from(["recency", "frequency"]), st.sampled_from([0.0, 0.5, 2.0]))
 def test_baselines_are_counts_by_hand(story: Story, name: str, power: float) -> None:
-    found = np.exp(score_baseline(name, story, power, 1.5))
+    found = np.exp(entity_nlm.score_baseline(name, story, power, 1.5))
     for row, wanted in zip(found, by_hand(name, story, power, 1.5), strict=True):
         assert {i: p for i, p in enumerate(row.tolist()) if p > 0} == pytest.approx(wanted)
 
@@ -391,7 +374,7 @@ def test_the_baseline_of_the_least_cost_is_chosen(name, monkeypatch):
         ]
         return float(-np.log(came).mean())
 
-    found = judge_baseline(name, texts, texts)
+    found = entity_nlm.judge_baseline(name, texts, texts)
     assert found["any"]["cross_entropy"] == pytest.approx(min(map(cost, grid)))
     assert found["any"]["mentions"] == sum(len(text.story.begins) for text in texts)
 
@@ -399,21 +382,22 @@ def test_the_baseline_of_the_least_cost_is_chosen(name, monkeypatch):
 def test_judging_by_hand() -> None:
     scores = np.log([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.5, 0.1, 0.4]])
     story = replace(lay_out(*np.zeros((2, 3), np.int64)), which=torch.tensor([1, 0, 2]))
-    found = judge([scores], [random_text(story)])
+    found = entity_nlm.judge([scores], [random_text(story)])
     nats, again = -np.log([0.5, 0.6, 0.4]), -np.log([0.5 / 0.8, 0.4 / 0.5])
     assert (found["any"]["mentions"], found["known"]["mentions"]) == (3, 2)
     assert found["any"]["cross_entropy"] == pytest.approx(nats.mean())
     assert found["any"]["accuracy"] == pytest.approx(2 / 3)
     assert found["known"]["cross_entropy"] == pytest.approx(again.mean())
     assert found["known"]["accuracy"] == 1  # a new entity, the likeliest of the last, is ruled out
-    assert judge([], [])["known"] == {"mentions": 0, "cross_entropy": 0.0, "accuracy": 0.0}
+    nothing = entity_nlm.judge([], [])["known"]
+    assert nothing == {"mentions": 0, "cross_entropy": 0.0, "accuracy": 0.0}
 
 
 def test_the_words_are_those_of_the_model() -> None:
     """Step perplexity gives each token as much."""
     corpus, model = tiny_corpus(3, seed=3), lively_model("gpt2e")
     scores = score_corpus(model, give(corpus, "none"), window=8, stride=8, batch=1)
-    for d, one in enumerate(read_texts(model, corpus, "gold", TELL, window=8)):
+    for d, one in enumerate(learning.read_texts(model, corpus, "gold", TELL, window=8)):
         place = corpus.document(d)
         assert one.plain == pytest.approx(scores[place.start + 1 : place.stop], abs=1e-5)
 
@@ -433,7 +417,7 @@ def entities_of(text: ReadText) -> list[int]:
 
 def retell_sets(model: LanguageModel, decider: SetLM, text: ReadText) -> tuple[list[Any], ...]:
     """The equations token by token: log p of word and decision, the likeliest candidate."""
-    before = normalise(text.states)
+    before = learning.normalise(text.states)
     entities: dict[int, torch.Tensor] = {}
     words, decisions, likeliest = [], [], []
     for t, entity in enumerate(entities_of(text)):
@@ -460,9 +444,14 @@ def retell_sets(model: LanguageModel, decider: SetLM, text: ReadText) -> tuple[l
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
 def test_sets_are_the_equations(kind: str) -> None:
+    """What an untrained decider tells are the words of the model, to the bit."""
     model, texts = read(kind, tell=tell_sets)
     decider = lively_sets(model.width)
+    torch.manual_seed(0)
+    fresh = SetLM(model.width)
     for text in texts:
+        assert score_told(model, fresh, text)["words"] == text.plain.sum()
+        np.testing.assert_allclose(score_alone(model, fresh, text), text.plain, rtol=1e-5)
         words, decisions, likeliest = retell_sets(model, decider, text)
         told = score_told(model, decider, text)
         assert told["words"] == pytest.approx(-sum(words), rel=1e-4)
@@ -475,20 +464,8 @@ def test_sets_are_the_equations(kind: str) -> None:
         assert np.concatenate(parts) == pytest.approx(joint[: 3 * len(parts)], rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "lstm"])
-def test_before_training_the_words_are_the_models_to_the_bit(kind: str) -> None:
-    model, texts = read(kind, tell=tell_sets)
-    torch.manual_seed(0)
-    decider = SetLM(model.width)
-    for text in texts:
-        assert score_told(model, decider, text)["words"] == text.plain.sum()
-        np.testing.assert_allclose(score_alone(model, decider, text), text.plain, rtol=1e-5)
-
-
 def test_alone_the_probabilities_of_all_texts_sum_to_one() -> None:
-    """Of every document of four tokens of a vocabulary of three."""
-    model = lively_model("gpt2", 3)
-    texts = read_texts(model, every_text(4, 3), "gold", tell_sets, window=8)
+    model, texts = read_all(4)
     assert len(texts) == 81
     decider = lively_sets(model.width, seed=1)
     found = np.array([score_alone(model, decider, text).sum() for text in texts])
@@ -504,7 +481,7 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
     sizes, changed = [], 0
     for seed, text in enumerate(texts):
         decider = lively_sets(model.width, seed)
-        before = normalise(text.states)
+        before = learning.normalise(text.states)
         vectors = [decider.none, decider.new]
         expected = []
         for t, token in enumerate(text.tokens.tolist()):

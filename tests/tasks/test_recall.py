@@ -18,20 +18,7 @@ from entity_transformers.kinds import KindError
 from entity_transformers.step import Rows
 from entity_transformers.steps.recall import RecallParams
 from entity_transformers.study.params import load
-from entity_transformers.tasks.recall import (
-    FIRST_VALUE,
-    HAS,
-    STOP,
-    FactTask,
-    accuracy_rows,
-    find_answers,
-    guess_tokens,
-    make_facts,
-    make_task,
-    resolve_entry,
-    score_training,
-    start_training,
-)
+from entity_transformers.tasks import recall
 from entity_transformers.train.checkpoint import CheckpointStore
 from entity_transformers.train.loop import Training
 
@@ -48,8 +35,8 @@ def make_params(**changes: Any) -> RecallParams:
 
 
 def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
-    entry = resolve_entry(params, name, OF_KIND)
-    return start_training(params, entry, seed, CheckpointStore(folder, 1))
+    entry = recall.resolve_entry(params, name, OF_KIND)
+    return recall.start_training(params, entry, seed, CheckpointStore(folder, 1))
 
 
 def find(rows: Rows) -> dict[str, tuple[Any, int]]:
@@ -65,7 +52,7 @@ def find(rows: Rows) -> dict[str, tuple[Any, int]]:
     ("keys-values-gradient", 12, 2, "both", 1500),
 ])  # fmt: skip
 def test_every_row_reads_as_many_tokens(name, window, earlier, values, steps):
-    entry = resolve_entry(FULL, name, OF_KIND)
+    entry = recall.resolve_entry(FULL, name, OF_KIND)
     lm = entry.lm
     assert (lm.window, lm.memory_gradient_windows, lm.steps) == (window, earlier, steps)
     assert getattr(lm, "entity_values", None) == values
@@ -80,22 +67,22 @@ def test_every_row_of_the_params_is_an_entry() -> None:
     for path in (ROOT / "params.yaml", *studies):  # the rows of others are those of their base
         params = load(path)
         for name in params.recall.models:
-            assert resolve_entry(params.recall, name, params.kinds).name == name
+            assert recall.resolve_entry(params.recall, name, params.kinds).name == name
 
 
 def test_a_row_that_can_not_be_is_named() -> None:
     params = make_params(models={"odd": {"kind": "gpt2", "entity_values": "both"}})
     with pytest.raises(KindError, match=r"models\.odd\.entity_values: kind gpt2 has no such key"):
-        resolve_entry(params, "odd", OF_KIND)
+        recall.resolve_entry(params, "odd", OF_KIND)
 
 
 def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: Path) -> None:
     params = make_params(documents=64, width=16, entities=3)
     training = start(params, "keys-values-gradient", tmp_path)
     training.run()
-    task, model = make_task(params), training.model.eval()
-    corpus = give(make_facts(task, 7, 5), "gold")
-    guesses = guess_tokens(model, corpus, window=task.window)
+    task, model = recall.make_task(params), training.model.eval()
+    corpus = give(recall.make_facts(task, 7, 5), "gold")
+    guesses = recall.guess_tokens(model, corpus, window=task.window)
     with torch.no_grad():
         for d in range(7):
             columns = (corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)])
@@ -113,9 +100,9 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
 
 
 def test_accuracy_is_counted_by_distance() -> None:
-    task, distances = FactTask(1, 4, 4, 5), np.array([0, 0, 1, 1, 2, 2])
+    task, distances = recall.FactTask(1, 4, 4, 5), np.array([0, 0, 1, 1, 2, 2])
     right = np.array([True, False, True, True, False, True])
-    assert find(accuracy_rows(task, distances, right)) == {
+    assert find(recall.accuracy_rows(task, distances, right)) == {
         "0": (0.5, 2), "1": (1.0, 2), "2": (0.5, 2), "3": (None, 0), "later": (0.75, 4)
     }  # fmt: skip
 
@@ -124,10 +111,10 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     params = make_params(documents=64, test_documents=50, width=16, windows=2)
     one, other = (start(params, "gpt2", tmp_path / str(seed), seed) for seed in (1, 2))
     assert (one.corpus.tokens != other.corpus.tokens).any()
-    assert len(find_answers(make_task(params), one.corpus)[0]) == 64 * 2 * 2
+    assert len(recall.find_answers(recall.make_task(params), one.corpus)[0]) == 64 * 2 * 2
     other.model.module.load_state_dict(one.model.module.state_dict())
-    found = find(score_training(one, params))
-    assert found == find(score_training(other, params))
+    found = find(recall.score_training(one, params))
+    assert found == find(recall.score_training(other, params))
     assert found["later"][1] == 50 * 2
 
 
@@ -144,35 +131,35 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monke
     for name in models:
         training = start(params, name, tmp_path / name)
         assert training.corpus.layer == name
-        list(score_training(training, params))
+        list(recall.score_training(training, params))
     assert asked == ["gold", "none"]
 
 
-TASK = FactTask(entities=2, windows=3, values=10, names=20)
-WIDE = FactTask(entities=3, windows=4, values=5, names=9)
+TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
+WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
 TASKS = pytest.mark.parametrize(
     "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
 )
 
 
 @TASKS
-def test_every_document_is_whole_windows(task: FactTask) -> None:
-    corpus = make_facts(task, 50, 1)
+def test_every_document_is_whole_windows(task: recall.FactTask) -> None:
+    corpus = recall.make_facts(task, 50, 1)
     assert set(np.diff(corpus.offsets).tolist()) == {task.window * task.windows + 1}
     for window in range(1, task.windows + 1):
-        assert (corpus.tokens[corpus.offsets[:-1] + task.window * window] == STOP).all()
+        assert (corpus.tokens[corpus.offsets[:-1] + task.window * window] == recall.STOP).all()
     assert corpus.tokens.max() < task.vocabulary
 
 
 @TASKS
-def test_answers_repeat_the_fact_of_the_mentioned_entity(task: FactTask) -> None:
-    corpus = make_facts(task, 40, 3)
+def test_answers_repeat_the_fact_of_the_mentioned_entity(task: recall.FactTask) -> None:
+    corpus = recall.make_facts(task, 40, 3)
     for d in range(40):
         tokens, entities = corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)]
         starts = range(1, task.window, 6)
         facts = {int(entities[start]): tokens[start + 1] for start in starts}
         assert sorted(facts) == list(range(1, task.entities + 1))
-        asked = np.flatnonzero(tokens == HAS)
+        asked = np.flatnonzero(tokens == recall.HAS)
         assert len(asked) == task.entities * task.windows
         for place in asked:
             assert tokens[place + 1] == facts[int(entities[place - 1])]
@@ -180,11 +167,11 @@ def test_answers_repeat_the_fact_of_the_mentioned_entity(task: FactTask) -> None
 
 
 @TASKS
-def test_answers_are_counted_by_distance(task: FactTask) -> None:
-    corpus = make_facts(task, 30, 2)
-    places, distances = find_answers(task, corpus)
+def test_answers_are_counted_by_distance(task: recall.FactTask) -> None:
+    corpus = recall.make_facts(task, 30, 2)
+    places, distances = recall.find_answers(task, corpus)
     assert Counter(distances.tolist()) == dict.fromkeys(range(task.windows), 30 * task.entities)
-    assert (corpus.tokens[places - 1] == HAS).all()
+    assert (corpus.tokens[places - 1] == recall.HAS).all()
     starts = corpus.offsets[np.searchsorted(corpus.offsets, places, side="right") - 1]
     for distance in range(task.windows):
         inside = (places - starts)[distances == distance]
@@ -193,16 +180,16 @@ def test_answers_are_counted_by_distance(task: FactTask) -> None:
 
 
 @pytest.mark.parametrize("task", [TASK, WIDE], ids=["default", "wide"])
-def test_values_are_even_so_that_a_guess_is_right_by_chance(task: FactTask) -> None:
-    corpus = make_facts(task, 2000, 2)
-    values = corpus.tokens[find_answers(task, corpus)[0]] - FIRST_VALUE
+def test_values_are_even_so_that_a_guess_is_right_by_chance(task: recall.FactTask) -> None:
+    corpus = recall.make_facts(task, 2000, 2)
+    values = corpus.tokens[recall.find_answers(task, corpus)[0]] - recall.FIRST_VALUE
     shares = np.bincount(values, minlength=task.values) / len(values)
     assert shares.shape == (task.values,)
     np.testing.assert_allclose(shares, 1 / task.values, atol=0.02)
 
 
 def test_a_mention_is_the_phrase_with_the_name_then_the_name() -> None:
-    corpus = make_facts(WIDE, 20, 4)
+    corpus = recall.make_facts(WIDE, 20, 4)
     for d in range(20):
         tokens, mentions = corpus.tokens[corpus.document(d)], corpus.mentions[corpus.document(d)]
         lengths = np.bincount(mentions[mentions >= 0])
@@ -230,7 +217,7 @@ def test_the_gradient_through_the_memory_makes_it_carry_a_fact(tmp_path, name, s
     torch.set_num_threads(1)
     training = start(make_params(documents=round(share * FULL.documents)), name, tmp_path)
     training.run()
-    found = find(score_training(training, FULL))
+    found = find(recall.score_training(training, FULL))
     assert found["0"][0] > 0.99
     accuracy, questions = found["later"]
     assert questions == 4000
