@@ -2,8 +2,13 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
+from tokenizers import Tokenizer
+
+from entity_transformers.artifacts import write_record
 from entity_transformers.cli import main
+from entity_transformers.step import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = """\
@@ -35,3 +40,12 @@ def run_steps(*steps: str, model: str = "") -> None:
     for step in steps:
         per_model = step not in ("corpus", "passages", "report")
         main(["run", step, "--study", "studies/tiny.yaml", *(of if per_model else [])])
+
+
+def lay_inputs(run: Run, tokenizer: Tokenizer, model: Any) -> None:
+    """What a run reads of steps corpus and lm, as if they had run; the model: a LanguageModel."""
+    run.home("corpus").mkdir(parents=True)
+    tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
+    model.save(run.home("lm"))
+    for name in ("corpus", "lm"):
+        write_record(run.home(name), [])

@@ -11,9 +11,9 @@ import task_files
 from made import make_results
 from plainly import score_continuation
 from tiny import ROOT, SMALL, lively_model, tiny_entry
+from tiny_study import lay_inputs
 from written import teach
 
-from entity_transformers.artifacts import write_record
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.step import Run, execute
 from entity_transformers.steps import choices as step
@@ -116,12 +116,8 @@ def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
     params = parse(make_study(tmp_path), "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["choices"], "gpt2", 1)
-    run.home("corpus").mkdir(parents=True)
-    tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
     model = lively_model("gpt2", tokenizer.get_vocab_size(), seed=2, window=256)
-    model.save(run.home("lm"))
-    for name in ("corpus", "lm"):
-        write_record(run.home(name), [])
+    lay_inputs(run, tokenizer, model)
     execute(Run(params, STEPS["examples"]))
     rows = list(run.step.run(run))
     monkeypatch.setattr("entity_transformers.tasks.choices.score_pairs", None)

@@ -9,6 +9,7 @@ import pytest
 from made import make_results
 from plainly import score_continuation
 from tiny import ROOT, SMALL, lively_model, tiny_entry
+from tiny_study import lay_inputs
 from written import teach
 
 from entity_transformers.artifacts import write_json_lines, write_record
@@ -35,12 +36,11 @@ def test_only_what_precedes_the_last_word_is_told() -> None:
             assert row["text"] != plain["text"]
             assert re.sub(r" \([^)]*\)", "", row["text"]) == plain["text"]
             assert row["text"][row["target_start"] :] == plain["text"][plain["target_start"] :]
-    names = [
-        [re.findall(r"\(([^)]*)\)", row["text"]) for row in found[told]]
-        for told in ("chains", "others")
-    ]
-    assert names[0][0][0] == "Fred Rollins"
-    for own, others in zip(*names, strict=True):
+    names = {
+        told: [re.findall(r"\(([^)]*)\)", row["text"]) for row in found[told]] for told in found
+    }
+    assert names["chains"][0][0] == "Fred Rollins"
+    for own, others in zip(names["chains"], names["others"], strict=True):
         assert len(own) == len(others) > 0
         assert all(a != b for a, b in zip(own, others, strict=True))
 
@@ -60,13 +60,10 @@ def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.Monke
     values["perplexity"]["stride"] = 256
     run = Run(parse(values, "tiny"), STEPS["told_passages"], "gpt2", 1)
     model = lively_model("gpt2", tokenizer.get_vocab_size(), seed=2, window=256)
-    model.save(run.home("lm"))
-    for name in ("corpus", "passages"):
-        run.home(name).mkdir(parents=True)
-    tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
+    lay_inputs(run, tokenizer, model)
+    run.home("passages").mkdir(parents=True)
     write_json_lines(run.home("passages") / "lambada.jsonl", PASSAGES)
-    for name in ("corpus", "passages", "lm"):
-        write_record(run.home(name), [])
+    write_record(run.home("passages"), [])
     rows = list(run.step.run(run))
     monkeypatch.setattr("entity_transformers.tasks.telling.score_passages", None)
     assert list(run.step.run(run)) == rows
@@ -75,8 +72,7 @@ def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.Monke
     for told, own in texts.items():
         for unit, row in zip(("1", "3"), own, strict=True):
             given, last = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
-            window = run.entry.lm.window
-            expected = -score_continuation(model, tokenizer, given, last, window)[0]
+            expected = -score_continuation(model, tokenizer, given, last, 256)[0]
             assert found[told, unit] == pytest.approx(expected, rel=1e-4)
     entry = tiny_entry("gpt2")
     about = {"step": "told_passages", "model": entry.name, "seed": 1}
