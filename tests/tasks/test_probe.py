@@ -17,22 +17,8 @@ from entity_transformers.corpus.alignment import AlignedCorpus, align_split, lea
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.mentions import find_places
-from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.gpt2e.memory import EntityMemory
-from entity_transformers.tasks.probe import (
-    HeadScores,
-    Questions,
-    ask,
-    choice_rows,
-    choose_head,
-    choose_heads,
-    credit_choices,
-    document_rows,
-    head_rows,
-    question_rows,
-    score_heads,
-    watch,
-)
+from entity_transformers.tasks import probe
 
 GROUPS = {"nouns": ["NN"], "names": ["NNP"], "pronouns": ["PRP", "PRP$"]}
 WINDOW = 24
@@ -40,17 +26,11 @@ DOCUMENTS = write_documents(14, longest=59, mentions=16, longest_mention=3)
 TOKENIZER = learn_tokenizer(DOCUMENTS, 400, "natural")
 ALIGNED = {"split": "dev", "policy": "outermost", "spacing": "natural"}
 CORPUS = give(align_split(DOCUMENTS, TOKENIZER, **ALIGNED), "gold")
-QUESTIONS = ask(DOCUMENTS, CORPUS, GROUPS, window=WINDOW)
-
-
-@pytest.fixture(scope="module")
-def gpt2() -> LanguageModel:
-    return lively_model("gpt2", TOKENIZER.get_vocab_size(), window=WINDOW)
-
-
-@pytest.fixture(scope="module")
-def gpt2e() -> LanguageModel:
-    return lively_model("gpt2e", TOKENIZER.get_vocab_size(), window=WINDOW)
+MODELS = {
+    kind: lively_model(kind, TOKENIZER.get_vocab_size(), window=WINDOW)
+    for kind in ("gpt2", "gpt2e")
+}
+QUESTIONS = probe.ask(DOCUMENTS, CORPUS, GROUPS, window=WINDOW)
 
 
 def align(*documents: Document) -> AlignedCorpus:
@@ -63,20 +43,18 @@ def write(words: str, mentions: list[tuple[int, int, int]], tags: str | None = N
     return Document("one", 0, "dev", "", tuple(words.split()), (0,), found, penn)
 
 
-def test_heads_groups_and_tokens_of_mentions():
-    tags = "DT NN IN NNP VBD . DT VBD"
-    story = write("the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], tags)
-    corpus = align(story)
+@pytest.mark.parametrize(("words", "mentions", "tags", "expected"), [
+    ("the dog of Ann ran . this ran", [(0, 4, 1), (6, 7, 1)], "DT NN IN NNP VBD . DT VBD",
+     [(1, 0, 1), (6, -1, 1)]),
+    ("the old dog ran . it", [(0, 3, 1), (5, 6, 1)], None, [(2, -1, 1), (5, -1, 1)]),
+])  # fmt: skip
+def test_heads_groups_and_tokens_of_mentions(words, mentions, tags, expected):
+    """Without tags the last word is the head."""
+    corpus = align(write(words, mentions, tags))
     places = list(find_places(corpus, GROUPS))
-    assert [(p.word, p.group, p.entity) for p in places] == [(1, 0, 1), (6, -1, 1)]
+    assert [(p.word, p.group, p.entity) for p in places] == expected
     for place in places:
         assert set(corpus.words[place.start : place.end].tolist()) == {place.word}
-
-
-def test_without_tags_the_last_word_is_the_head():
-    story = write("the old dog ran . it", [(0, 3, 1), (5, 6, 1)])
-    places = find_places(align(story), GROUPS)
-    assert [(p.word, p.group) for p in places] == [(2, -1), (5, -1)]
 
 
 def find_plainly(window):
@@ -96,7 +74,7 @@ def find_plainly(window):
 
 @pytest.mark.parametrize("window", [8, 24, 999])
 def test_questions_equal_loops_over_mentions(window):
-    questions = ask(DOCUMENTS, CORPUS, GROUPS, window=window)
+    questions = probe.ask(DOCUMENTS, CORPUS, GROUPS, window=window)
     expected = find_plainly(window)
     assert len(questions.table) == len(expected) > 5
     places = list(find_places(CORPUS, GROUPS))
@@ -122,26 +100,26 @@ def test_questions_equal_loops_over_mentions(window):
 @pytest.mark.parametrize("mentions", [[], [(0, 1, 1)], [(0, 1, 1), (1, 2, 2)]])
 def test_nothing_to_ask_is_defined(mentions):
     story = write("Ann ran", mentions, "NNP VBD")
-    questions = ask([story], align(story), GROUPS, window=99)
+    questions = probe.ask([story], align(story), GROUPS, window=99)
     assert (len(questions.table), questions.later, questions.windows) == (0, 0, {})
-    empty = ask([], align(), GROUPS, window=99)
+    empty = probe.ask([], align(), GROUPS, window=99)
     assert (len(empty.table), len(empty.names), empty.mentions) == (0, 0, 0)
 
 
 def test_documents_of_another_corpus_are_refused():
     with pytest.raises(ValueError, match="align the corpus again"):
-        ask(DOCUMENTS[1:], CORPUS, GROUPS, window=16)
+        probe.ask(DOCUMENTS[1:], CORPUS, GROUPS, window=16)
 
 
 def test_equal_scores_are_a_draw_and_later_mentions_do_not_matter():
     mentions = [(0, 1, 1), (1, 2, 2), (2, 3, 1), (3, 4, 3), (4, 5, 1)]
     story = write("a b a c a", mentions, "NN NN NN NN NN")
-    (asked,) = ask([story], align(story), GROUPS, window=99).windows.values()
+    (asked,) = probe.ask([story], align(story), GROUPS, window=99).windows.values()
     assert asked.askers.tolist() == [2, 4]
     scores = np.array([[0.2, 0.2, 9.0, 9.0, 9.0], [0.1, 0.3, 0.3 * (1 + 1e-8), 0.3, 9.0]])
-    np.testing.assert_allclose(credit_choices(scores, asked), [1 / 2, 1 / 3])
+    np.testing.assert_allclose(probe.credit_choices(scores, asked), [1 / 2, 1 / 3])
     # weights that vanish are a draw of all
-    np.testing.assert_allclose(credit_choices(np.zeros((2, 5)), asked), [1 / 2, 2 / 4])
+    np.testing.assert_allclose(probe.credit_choices(np.zeros((2, 5)), asked), [1 / 2, 2 / 4])
 
 
 @torch.no_grad()
@@ -195,12 +173,12 @@ def score_plainly(model, corpus, entities, other=None):
 @pytest.mark.parametrize(
     ("kind", "labels"), [("gpt2", "gold"), ("gpt2e", "gold"), ("gpt2e", "shuffled")]
 )
-def test_answers_equal_loops_over_the_models_own_matrices(request, kind, labels):
+def test_answers_equal_loops_over_the_models_own_matrices(kind, labels):
     """A model reads the labels that are given, and is asked by the gold ones."""
-    model, corpus = request.getfixturevalue(kind), give(CORPUS, labels, seed=1)
+    model, corpus = MODELS[kind], give(CORPUS, labels, seed=1)
     assert (corpus.given != corpus.gold).any() == (labels == "shuffled")
-    questions = ask(DOCUMENTS, corpus, GROUPS, window=WINDOW)
-    found = score_heads(model, corpus, questions, window=WINDOW, batch=3)
+    questions = probe.ask(DOCUMENTS, corpus, GROUPS, window=WINDOW)
+    found = probe.score_heads(model, corpus, questions, window=WINDOW, batch=3)
     more = {("self", "on"), ("entity", "on")} if kind == "gpt2e" else set()
     assert set(found) == {("self", "off"), *more}
     for given in {given for _, given in found}:
@@ -211,28 +189,28 @@ def test_answers_equal_loops_over_the_models_own_matrices(request, kind, labels)
     assert {name for scores in found.values() for name in scores.answers} == {"correct"}
 
 
-def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking(gpt2):
-    profile = score_heads(gpt2, CORPUS, QUESTIONS, window=WINDOW, batch=2)["self", "off"].profile
+def test_the_profile_is_the_mean_weight_at_each_distance_from_those_asking():
+    found = probe.score_heads(MODELS["gpt2"], CORPUS, QUESTIONS, window=WINDOW, batch=2)
     seen: dict[int, list[np.ndarray]] = {}
-    for _, first, matrices in read_plainly(gpt2, CORPUS, False):
+    for _, first, matrices in read_plainly(MODELS["gpt2"], CORPUS, False):
         for query in QUESTIONS.windows[first].queries if first in QUESTIONS.windows else ():
             for key in range(query + 1):
                 seen.setdefault(int(query - key), []).append(matrices["self"][:, :, query, key])
     none = np.zeros((1, 2, 2))
     expected = np.stack([np.mean(seen.get(d, none), axis=0) for d in range(WINDOW)], -1)
-    np.testing.assert_allclose(profile, expected, atol=1e-6)
+    np.testing.assert_allclose(found["self", "off"].profile, expected, atol=1e-6)
 
 
-def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile(gpt2):
+def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile():
     profile = np.random.default_rng(0).random((2, 2, WINDOW))
     given = {"window": WINDOW, "batch": 4, "profiles": {("self", "off"): profile}}
-    found = score_heads(gpt2, CORPUS, QUESTIONS, **given)
+    found = probe.score_heads(MODELS["gpt2"], CORPUS, QUESTIONS, **given)
 
     def spread(size: int) -> np.ndarray:
         apart = np.subtract.outer(np.arange(size), np.arange(size))
         return profile[:, :, np.maximum(apart, 0)]
 
-    expected = score_plainly(gpt2, CORPUS, False, {"self": spread})["self"]
+    expected = score_plainly(MODELS["gpt2"], CORPUS, False, {"self": spread})["self"]
     np.testing.assert_array_equal(
         found["self", "off"].answers["by_distance"], expected.astype(np.float32)
     )
@@ -245,38 +223,38 @@ def shape_of(layers: int, heads: int) -> SimpleNamespace:
 
 def test_equal_weights_are_spread_evenly():
     """Where entity attention sees no label: over mentions, by how many tokens they have."""
-    even, scores = (HeadScores(shape_of(1, 2), QUESTIONS, window=WINDOW) for _ in range(2))
+    even, scores = (probe.HeadScores(shape_of(1, 2), QUESTIONS, window=WINDOW) for _ in range(2))
     for first in QUESTIONS.windows:
         scores.see(0, None, np.array([first]))
         even.see(0, torch.full((1, 2, WINDOW, WINDOW), 0.1), np.array([first]))
     np.testing.assert_array_equal(scores.answers["correct"], even.answers["correct"])
 
 
-def test_a_split_without_questions_has_empty_answers(gpt2e):
+def test_a_split_without_questions_has_empty_answers():
     none, zeros = np.full_like(CORPUS.mentions, -1), np.zeros_like(CORPUS.gold)
     nothing = give(replace(CORPUS, mentions=none, gold=zeros), "gold")
-    questions = ask(DOCUMENTS, nothing, GROUPS, window=WINDOW)
-    found = score_heads(gpt2e, nothing, questions, window=WINDOW, batch=3)
+    questions = probe.ask(DOCUMENTS, nothing, GROUPS, window=WINDOW)
+    found = probe.score_heads(MODELS["gpt2e"], nothing, questions, window=WINDOW, batch=3)
     assert {scores.answers["correct"].shape for scores in found.values()} == {(2, 2, 0)}
     assert not any(scores.profile.any() for scores in found.values())
 
 
-def test_no_hook_stays_and_weights_that_are_not_finite_are_refused(gpt2):
-    hooks = [len(block.attn._forward_hooks) for block in gpt2.module.transformer.h]
-    broken = deepcopy(gpt2)
+def test_no_hook_stays_and_weights_that_are_not_finite_are_refused():
+    hooks = [len(block.attn._forward_hooks) for block in MODELS["gpt2"].module.transformer.h]
+    broken = deepcopy(MODELS["gpt2"])
     broken.module.transformer.h[1].attn.c_attn.weight.data.fill_(float("nan"))
     refused = pytest.raises(ValueError, match="layer 2 is not finite")
-    for model, end in ((gpt2, nullcontext()), (broken, refused)):
+    for model, end in ((MODELS["gpt2"], nullcontext()), (broken, refused)):
         with end:
-            score_heads(model, CORPUS, QUESTIONS, window=WINDOW, batch=3)
+            probe.score_heads(model, CORPUS, QUESTIONS, window=WINDOW, batch=3)
         assert [len(block.attn._forward_hooks) for block in model.module.transformer.h] == hooks
 
 
-def test_a_model_that_gives_no_weights_is_refused(gpt2):
-    fused = deepcopy(gpt2)
+def test_a_model_that_gives_no_weights_is_refused():
+    fused = deepcopy(MODELS["gpt2"])
     fused.module.set_attn_implementation("sdpa")
     refused = pytest.raises(ValueError, match="set the model's attention to eager")
-    with watch(fused, "self"), refused:
+    with probe.watch(fused, "self"), refused:
         fused.module(torch.zeros(1, 4, dtype=torch.int64))
 
 
@@ -286,18 +264,18 @@ NAMES = ("nouns", "pronouns")
 
 def make_questions(
     group: list[int], document: list[int] | None = None, later: int = 10, split: str = "dev"
-) -> Questions:
+) -> probe.Questions:
     n = len(group)
     columns = {"document": document or [0] * n, "group": group, "candidates": 4}
     columns |= {"nearest": np.arange(n) % 2.0, "same_head": 1.0, "chance": 0.25}
     table = pd.DataFrame(columns, index=range(n))
-    return Questions(split, ("a", "b", "c"), {}, table, NAMES, mentions=20, later=later)
+    return probe.Questions(split, ("a", "b", "c"), {}, table, NAMES, mentions=20, later=later)
 
 
-def make_scores(credits: list[list[list[float]]], control: bool = True) -> HeadScores:
+def make_scores(credits: list[list[list[float]]], control: bool = True) -> probe.HeadScores:
     array = np.array(credits, np.float32)
     layers, heads, questions = array.shape
-    scores = HeadScores(shape_of(layers, heads), make_questions([0] * questions), window=5)
+    scores = probe.HeadScores(shape_of(layers, heads), make_questions([0] * questions), window=5)
     scores.answers = {"correct": array} | ({"by_distance": 1 - array} if control else {})
     return scores
 
@@ -310,9 +288,9 @@ ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2], spli
 
 def choose(heads=(FIRST, SECOND), asked=ASKED):
     """The choices, and each number of them by group and measure."""
-    chosen = choose_heads({KEY: heads[0]}, asked[0])
+    chosen = probe.choose_heads({KEY: heads[0]}, asked[0])
     both = {KEY: heads[0]}, {KEY: heads[1]}
-    rows = choice_rows(chosen, both, asked)
+    rows = probe.choice_rows(chosen, both, asked)
     return chosen, {(row["group"], row["measure"]): row for row in rows}
 
 
@@ -333,9 +311,9 @@ def test_the_head_chosen_on_one_split_is_scored_on_the_other():
 
 def test_equal_heads_the_first_is_taken_and_none_without_questions():
     credits = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]])
-    assert choose_head(credits, np.array([True, True])) == (0, 0)
-    assert choose_head(credits, np.array([False, True])) == (1, 0)
-    assert choose_head(credits, np.array([False, False])) is None
+    assert probe.choose_head(credits, np.array([True, True])) == (0, 0)
+    assert probe.choose_head(credits, np.array([False, True])) == (1, 0)
+    assert probe.choose_head(credits, np.array([False, False])) is None
 
 
 def test_a_group_that_one_split_lacks_is_defined():
@@ -350,7 +328,7 @@ def test_a_group_that_one_split_lacks_is_defined():
 
 
 def test_counts_and_baselines_of_a_split():
-    rows = list(question_rows(ASKED[0]))
+    rows = list(probe.question_rows(ASKED[0]))
     counts = {row["measure"]: row["value"] for row in rows if "group" not in row}
     assert (counts["mentions_asked"], counts["mentions_later"], counts["candidates"]) == (4, 10, 4)
     assert counts["mentions_left_out"] == pytest.approx(0.6)
@@ -365,29 +343,29 @@ def test_counts_and_baselines_of_a_split():
 @pytest.mark.parametrize("later", [0, 3])
 def test_nothing_asked_is_defined(later):
     nothing = make_questions([], later=later)
-    found = {row["measure"]: row["value"] for row in question_rows(nothing)}
+    found = {row["measure"]: row["value"] for row in probe.question_rows(nothing)}
     assert found["mentions_left_out"] == (1.0 if later else None)
     assert found["accuracy_chance"] is None
     empty = make_scores([[[], []]])
     chosen, _ = choose((empty, empty), (nothing, nothing))
-    assert not list(document_rows(chosen, {KEY: empty}, nothing))
-    assert {row["count"] for row in head_rows({KEY: empty}, nothing)} == {0}
+    assert not list(probe.document_rows(chosen, {KEY: empty}, nothing))
+    assert {row["count"] for row in probe.head_rows({KEY: empty}, nothing)} == {0}
 
 
 def test_rows_of_every_head_add_up():
-    rows = list(head_rows({KEY: SECOND}, ASKED[1]))
+    rows = list(probe.head_rows({KEY: SECOND}, ASKED[1]))
     of_second = [row for row in rows if (row["head"], row["group"]) == (2, "pronouns")]
     assert {(row["layer"], row["split"], row["count"]) for row in of_second} == {(1, "test", 2)}
     values = {row["measure"]: row["value"] for row in of_second}
     assert values == {"head_correct": 2.0, "head_by_distance": 0.0}
     assert len(rows) == 2 * 2 * 4
-    first = head_rows({KEY: FIRST}, ASKED[0])
+    first = probe.head_rows({KEY: FIRST}, ASKED[0])
     assert {row["measure"] for row in first} == {"head_correct"}
 
 
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():
     chosen, choices = choose()
-    rows = list(document_rows(chosen, {KEY: SECOND}, ASKED[1]))
+    rows = list(probe.document_rows(chosen, {KEY: SECOND}, ASKED[1]))
     every = [row for row in rows if row["group"] == "all"]
     found = {(row["unit"], row["measure"]): (row["count"], row["value"]) for row in every}
     for unit, count, *answers in (("a", 1, 0.0, 0.0, 0.25), ("c", 2, 1.0, 1.0, 0.5)):
