@@ -19,21 +19,11 @@ from torch import Tensor
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import LanguageModel
-from entity_transformers.tasks.decisions import entity_nlm, learning, marginal
+from entity_transformers.tasks.decisions import entity_nlm, learning, marginal, set_lm
 from entity_transformers.tasks.decisions.entity_nlm import Decider, Story, lay_out, score_parts
 from entity_transformers.tasks.decisions.learning import ReadText
 from entity_transformers.tasks.decisions.marginal import Samples, draw_again, estimate_marginal
-from entity_transformers.tasks.decisions.set_lm import (
-    AMPLIFIER,
-    FIRST,
-    NEW,
-    NONE,
-    SetLM,
-    attend,
-    score_alone,
-    score_told,
-    tell_sets,
-)
+from entity_transformers.tasks.decisions.set_lm import FIRST, NEW, NONE, SetLM, tell_sets
 from entity_transformers.tasks.perplexity import score_corpus
 
 LONGEST, WIDTH, VOCABULARY = 2, 5, 3
@@ -426,7 +416,7 @@ def retell_sets(model: LanguageModel, decider: SetLM, text: ReadText) -> tuple[l
         values = [decider.score.weight @ v + decider.score.bias for v in vectors]
         keys = [float(before[t] @ (decider.score.weight @ v + decider.score.bias)) for v in values]
         largest = max(range(len(keys)), key=keys.__getitem__)
-        sharper = [AMPLIFIER * k if i == largest else k for i, k in enumerate(keys)]
+        sharper = [set_lm.AMPLIFIER * k if i == largest else k for i, k in enumerate(keys)]
         shares = np.exp(np.array(sharper) - max(sharper))
         mixed = sum(float(a) * v for a, v in zip(shares / shares.sum(), values, strict=True))
         wanted = NONE if not entity else FIRST + names.index(entity) if entity in names else NEW
@@ -450,10 +440,10 @@ def test_sets_are_the_equations(kind: str) -> None:
     torch.manual_seed(0)
     fresh = SetLM(model.width)
     for text in texts:
-        assert score_told(model, fresh, text)["words"] == text.plain.sum()
-        np.testing.assert_allclose(score_alone(model, fresh, text), text.plain, rtol=1e-5)
+        assert set_lm.score_told(model, fresh, text)["words"] == text.plain.sum()
+        np.testing.assert_allclose(set_lm.score_alone(model, fresh, text), text.plain, rtol=1e-5)
         words, decisions, likeliest = retell_sets(model, decider, text)
-        told = score_told(model, decider, text)
+        told = set_lm.score_told(model, decider, text)
         assert told["words"] == pytest.approx(-sum(words), rel=1e-4)
         assert told["decisions"] == pytest.approx(-sum(decisions), rel=1e-4)
         named, found = np.array(entities_of(text)) > 0, np.array(likeliest) > 0
@@ -468,7 +458,7 @@ def test_alone_the_probabilities_of_all_texts_sum_to_one() -> None:
     model, texts = read_all(4)
     assert len(texts) == 81
     decider = lively_sets(model.width, seed=1)
-    found = np.array([score_alone(model, decider, text).sum() for text in texts])
+    found = np.array([set_lm.score_alone(model, decider, text).sum() for text in texts])
     assert np.exp(-found).sum() == pytest.approx(1, abs=1e-4)
     plain = np.array([text.plain.sum() for text in texts])
     assert np.abs(found - plain).max() > 0.01  # the decisions change what is likely
@@ -488,7 +478,7 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
             values = torch.stack([decider.score(vector) for vector in vectors])
             keys = torch.stack([decider.score(value) @ before[t] for value in values])
             chances = keys.softmax(0)
-            hidden = torch.cat([before[t], attend(keys) @ values])
+            hidden = torch.cat([before[t], set_lm.attend(keys) @ values])
             inside = text.states[t] + decider.out(torch.tanh(decider.mix(hidden)))
             outside, within = (
                 (model.output_weight @ state).softmax(0)[token]
@@ -501,7 +491,7 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
                 changed += chosen > 1
                 place = chosen if chosen > 1 else len(vectors)  # 1 is a new one
                 vectors = [*vectors[:place], before[t], *vectors[place + 1 :]]
-        np.testing.assert_allclose(score_alone(model, decider, text), expected, rtol=1e-4)
+        np.testing.assert_allclose(set_lm.score_alone(model, decider, text), expected, rtol=1e-4)
         sizes.append(len(vectors))
     assert max(sizes) > 3
     assert changed

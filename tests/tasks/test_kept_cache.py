@@ -11,15 +11,9 @@ from tiny import KEPT, VOCABULARY, lively_model, tiny_corpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_splits, take_middle
 from entity_transformers.steps.kept_cache import KeptCacheParams
+from entity_transformers.tasks import kept_cache
 from entity_transformers.tasks.cache import CacheScores, choose, mix
-from entity_transformers.tasks.kept_cache import (
-    THETAS,
-    cross_fit,
-    fold_texts,
-    measure_window,
-    read_kept,
-    score_caches,
-)
+from entity_transformers.tasks.kept_cache import THETAS, cross_fit, fold_texts
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.text_memory import Reading
 
@@ -37,7 +31,7 @@ def keep_odd(start: int) -> np.ndarray:
 def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int) -> None:
     keeps = (keep_odd, np.arange)
     given = torch.from_numpy(STATES), torch.from_numpy(TOKENS)
-    found, held = read_kept(*given, keeps, window, stride)
+    found, held = kept_cache.read_kept(*given, keeps, window, stride)
     unit = STATES.astype(np.float64)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     for t in range(N - 1):  # the state before token t + 1
@@ -94,26 +88,20 @@ def test_rows_without_a_cache_are_the_models_own(tmp_path, monkeypatch):
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
     kept = ({"policy": "recent"}, {"policy": "mentions", "labels": "gold"})
     section = KeptCacheParams(**KEPT, budgets=(3, 9), kept=kept, renamed_windows=None)
-    rows = list(score_caches(Reading(model, corpus, section, 8, 1, tmp_path)))
+    rows = list(kept_cache.score_caches(Reading(model, corpus, section, 8, 1, tmp_path)))
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
+    text_rows = [r for r in rows if (r["measure"], r.get("part")) == ("nll", "all")]
     for d, name in enumerate(corpus.names):
-        [own] = [
-            row for row in rows
-            if (row["measure"], row.get("unit"), row.get("policy")) == ("nll", name, "none")
-            and row["part"] == "all"
-        ]  # fmt: skip
+        [own] = (r for r in text_rows if (r["unit"], r["policy"]) == (name, "none"))
         assert own["value"] == pytest.approx(nll[corpus.document(d)].sum(), rel=2e-3)
-    losses = {
-        (row["policy"], row["budget"])
-        for row in rows
-        if row["measure"] == "loss" and row["part"] == "all"
-    }
-    assert losses == {("none", 0), *product(("recent", "mentions"), (3, 9))}
+    losses = [r for r in rows if (r["measure"], r.get("part")) == ("loss", "all")]
+    found = {(r["policy"], r["budget"]) for r in losses}
+    assert found == {("none", 0), *product(("recent", "mentions"), (3, 9))}
     held = {(r["policy"], r["budget"]): r["value"] for r in rows if r["measure"] == "bytes"}
     assert held["recent", 9] == 9 * (2 * model.width + corpus.tokens.itemsize)
     [window] = [row for row in rows if row["measure"] == "window_bytes"]
-    layers = model.module.config.n_layer
-    assert window["value"] == 8 * layers * 2 * model.width * 4 == measure_window(model, 8)
+    expected = 8 * model.module.config.n_layer * 2 * model.width * 4
+    assert window["value"] == expected == kept_cache.measure_window(model, 8)
 
 
 def test_the_middle_of_each_text_and_splits_as_one() -> None:

@@ -9,6 +9,7 @@ from safetensors.torch import save_model
 from tiny import KEPT, lively_model, tiny_corpus
 from torch.nn import functional
 
+from entity_transformers.step import Rows
 from entity_transformers.steps.kept_pointer import KeptPointerParams
 from entity_transformers.tasks import kept_pointer
 from entity_transformers.tasks.kept_cache import fold_texts
@@ -66,17 +67,19 @@ SECTION = KeptPointerParams(
 )  # fmt: skip
 
 
+def find_losses(rows: Rows) -> dict[tuple[str, str | None], float]:
+    """By policy and document, None: of all."""
+    own = [row for row in rows if row["measure"] in ("loss", "nll") and row["part"] == "all"]
+    return {(row["policy"], row.get("unit")): row["value"] for row in own}
+
+
 def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = lively_model("gpt2", window=16).eval()
     save_model(model.module, str(tmp_path / "model.safetensors"))
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
     rows = list(kept_pointer.score_pointers(Reading(model, corpus, SECTION, 8, 1, tmp_path)))
-    losses = {
-        (row["policy"], row.get("unit")): row["value"]
-        for row in rows
-        if row["measure"] in ("loss", "nll") and row["part"] == "all"
-    }
+    losses = find_losses(rows)
     assert losses["recent", None] != losses["none", None]
     held = {row["policy"]: row["value"] for row in rows if row["measure"] == "bytes"}
     assert held == {"none": 0, "recent": 6 * (2 * D + corpus.tokens.itemsize)}
@@ -84,13 +87,9 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
     other = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
     first = int(np.flatnonzero(~fold_texts(corpus.names))[0])
     other.tokens[other.document(first)] = other.tokens[other.document(first)][::-1]
-    again = {
-        row["unit"]: row["value"]
-        for row in kept_pointer.score_pointers(Reading(model, other, SECTION, 8, 1, tmp_path))
-        if row["measure"] == "nll" and row["part"] == "all" and row["policy"] == "recent"
-    }
+    again = find_losses(kept_pointer.score_pointers(Reading(model, other, SECTION, 8, 1, tmp_path)))
     for d, (name, fold) in enumerate(zip(corpus.names, fold_texts(corpus.names), strict=True)):
-        same = again[name] == pytest.approx(losses["recent", name], abs=1e-6)
+        same = again["recent", name] == pytest.approx(losses["recent", name], abs=1e-6)
         assert same == (not fold and d != first)
 
 

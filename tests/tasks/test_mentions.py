@@ -50,8 +50,7 @@ def test_a_cache_around_a_pointer_compares_states_not_what_may_be_copied() -> No
 
 def test_entities_are_those_that_the_labels_name() -> None:
     corpus = tiny_corpus(4, seed=9)
-    places = [corpus.document(d) for d in range(4)]
-    expected = [len({*corpus.gold[place].tolist()} - {0}) for place in places]
+    expected = [len({*corpus.gold[corpus.document(d)].tolist()} - {0}) for d in range(4)]
     assert count_entities(give(corpus, "gold")) == expected
     assert count_entities(give(corpus, "none")) == [0] * 4
 
@@ -71,7 +70,7 @@ def test_kinds_of_tokens_add_up_to_all() -> None:
         assert sum(row["count"] for row in own) == count
         assert sum(row["value"] for row in own) == pytest.approx(value)
     for d, (start, end) in enumerate(pairwise(corpus.offsets - np.arange(len(corpus) + 1))):
-        [row] = [row for row in rows if row.get("unit") == corpus.names[d]][:1]
+        row = next(row for row in rows if row.get("unit") == corpus.names[d])
         assert row["value"] == pytest.approx(nats[start:end].sum())
         assert row["count"] == end - start
 

@@ -142,12 +142,9 @@ def test_summary_equals_sums_by_hand(corpus, scores, rows):
 
 
 def test_classes_groups_and_distances_each_cover_every_token_once(corpus, scores, rows):
-    names = {}
+    names, off = {}, [r for r in rows if (r.get("entities"), r["measure"]) == ("off", "nll")]
     for column in ("class", "group", "distance"):
-        own = [
-            row for row in rows
-            if column in row and (row["entities"], row["measure"]) == ("off", "nll")
-        ]  # fmt: skip
+        own = [row for row in off if column in row]
         names[column] = {row[column] for row in own}
         part = {"class": "later"} if column == "distance" else {}
         nll, tokens = find(rows, "off", "nll", **part)

@@ -9,12 +9,8 @@ from tiny_study import make_study
 from entity_transformers.artifacts import write_arrays
 from entity_transformers.report.build import _compare_models
 from entity_transformers.study.params import load
-from entity_transformers.tasks.similarity import (
-    across_rows,
-    measure_cka,
-    measure_similarity,
-    similarity_rows,
-)
+from entity_transformers.tasks import similarity
+from entity_transformers.tasks.similarity import across_rows, measure_cka, measure_similarity
 
 
 def cosine(a, b) -> float:
@@ -87,7 +83,7 @@ def test_rows_take_each_group_and_mode_from_its_arrays():
     arrays["group"] = generator.integers(0, 2, 30).astype(np.uint8)
     found = {
         (row["group"], row["context"], row["entities"], row["measure"]): row["value"]
-        for row in similarity_rows(arrays, ["nouns", "pronouns", "none"])
+        for row in similarity.similarity_rows(arrays, ["nouns", "pronouns", "none"])
     }
     rows = arrays["group"] == 1
     for prefix, context, mode in (("context", "context", "off"), ("word", "words", "on")):
