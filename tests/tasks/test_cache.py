@@ -9,7 +9,6 @@ import torch
 from tiny import VOCABULARY, lively_model, tiny_corpus
 from torch import Tensor
 
-from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.tasks.cache import (
     THETAS,
     CacheScores,
@@ -48,18 +47,12 @@ def test_it_is_the_formula() -> None:
                 assert found[s, a, t] == pytest.approx(whole[tokens[t]], abs=1e-6)
 
 
-def change(corpus: AlignedCorpus, place: int) -> AlignedCorpus:
-    tokens = corpus.tokens.copy()
-    tokens[place] = tokens[place] % (VOCABULARY - 1) + 1
-    return replace(corpus, tokens=tokens)
-
-
 def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
     model, corpus = lively_model("gpt2"), tiny_corpus(2, seed=4, shortest=25, longest=30)
-    place = int(corpus.offsets[0]) + 15
-    before, after = (
-        read_scores(model, one, sizes=SIZES, **HOW) for one in (corpus, change(corpus, place))
-    )
+    place, tokens = int(corpus.offsets[0]) + 15, corpus.tokens.copy()
+    tokens[place] = tokens[place] % (VOCABULARY - 1) + 1
+    texts = corpus, replace(corpus, tokens=tokens)
+    before, after = (read_scores(model, one, sizes=SIZES, **HOW) for one in texts)
     same = place - 1  # the token at `place` is prediction place - 1
     np.testing.assert_array_equal(before.cache[..., :same], after.cache[..., :same])
     first = int(corpus.offsets[1]) - 1

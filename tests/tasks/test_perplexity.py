@@ -187,27 +187,38 @@ def test_perplexity_of_a_hopeless_loss_is_none_not_infinite():
     assert perplexity.exp_or_none(1.0) == pytest.approx(math.e)
 
 
-def hide_plainly(model: LanguageModel, corpus: AlignedCorpus) -> np.ndarray:
-    """One document, window and token at a time: minus its log-probability by transformers."""
+@torch.no_grad()
+def hide_plainly(
+    model: LanguageModel, corpus: AlignedCorpus, labels: np.ndarray | None
+) -> list[float]:
+    """One document, window and hidden token at a time: minus its log-probability, by transformers'
+    own model where it has no entity attention, else with a memory of its own.
+    """
     found = []
     for d in range(len(corpus)):
-        tokens = corpus.tokens[corpus.document(d)].tolist()
-        for start in range(0, len(tokens), WINDOW):
-            window = tokens[start : start + WINDOW]
-            for i, token in enumerate(window):
-                if start + i == 0:
-                    found.append(0.0)
-                    continue
-                shown = torch.tensor([[*window[:i], VOCABULARY, *window[i + 1 :]]])
-                with torch.no_grad():
-                    logits = model.module(shown).logits[0, i].double()
-                found.append(-logits.log_softmax(-1)[token].item())
-    return np.array(found)
+        part, state = corpus.document(d), model.start(1, 9)
+        for start in range(part.start, part.stop, WINDOW):
+            where = slice(start, min(start + WINDOW, part.stop))
+            window = torch.from_numpy(corpus.tokens[where].astype(np.int64))[None]
+            known = (
+                None if labels is None else torch.from_numpy(labels[where].astype(np.int64))[None]
+            )
+            for i, token in enumerate(window[0].tolist()):
+                shown = window.clone()
+                shown[0, i] = VOCABULARY
+                if model.can("entities"):
+                    logits = model.module.cls(model.encode(Batch(shown, known), state)[0])
+                else:
+                    logits = model.module(shown).logits
+                nats = -logits[0, i].double().log_softmax(-1)[token].item()
+                found.append(nats if start + i > part.start else 0.0)
+            _, state = model.encode(Batch(window, known), state)
+    return found
 
 
 def test_each_token_is_hidden_alone(corpus: AlignedCorpus) -> None:
     bert = lively_model("bert", VOCABULARY, window=WINDOW)
-    expected = hide_plainly(bert, corpus)
+    expected = hide_plainly(bert, corpus, None)
     for batch in (1, 5, 64):
         found = perplexity.score_hidden(bert, corpus, window=WINDOW, batch=batch)
         assert found.dtype == np.float32
@@ -217,30 +228,11 @@ def test_each_token_is_hidden_alone(corpus: AlignedCorpus) -> None:
 
 
 def test_entities_and_their_memory_are_read_in_each_window(corpus: AlignedCorpus) -> None:
-    """Against one window and one hidden token at a time, with a memory of its own."""
-    model = lively_model("berte", VOCABULARY, window=WINDOW)
-    found = {}
+    model, found = lively_model("berte", VOCABULARY, window=WINDOW), {}
     for layer in ("gold", "none"):
-        split, expected = give(corpus, layer), []
-        for d in range(len(split)):
-            part = split.document(d)
-            tokens = torch.from_numpy(split.tokens[part].astype(np.int64))[None]
-            labels = torch.from_numpy(give(corpus, "gold").given[part].astype(np.int64))[None]
-            state = model.start(1, 9)
-            for start in range(0, tokens.shape[1], WINDOW):
-                window = slice(start, start + WINDOW)
-                known = labels[:, window] if layer == "gold" else None
-                for i in range(tokens[:, window].shape[1]):
-                    shown = tokens[:, window].clone()
-                    shown[0, i] = VOCABULARY
-                    with torch.no_grad():
-                        hidden, _ = model.encode(Batch(shown, known), state)
-                        logits = model.module.cls(hidden)[0, i].log_softmax(-1)
-                    hides = start + i > 0
-                    expected.append(-logits[tokens[0, start + i]].item() if hides else 0.0)
-                with torch.no_grad():
-                    _, state = model.encode(Batch(tokens[:, window], known), state)
+        split = give(corpus, layer)
         found[layer] = perplexity.score_hidden(model, split, window=WINDOW, batch=5)
+        expected = hide_plainly(model, split, split.given if layer == "gold" else None)
         np.testing.assert_allclose(found[layer], expected, rtol=1e-4, atol=1e-4)
     assert np.abs(found["gold"] - found["none"]).max() > 0.1
 

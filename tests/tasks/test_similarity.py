@@ -12,6 +12,8 @@ from entity_transformers.study.params import load
 from entity_transformers.tasks import similarity
 from entity_transformers.tasks.similarity import across_rows, measure_cka, measure_similarity
 
+NAMES = ("word_on", "word_off", "context_on", "context_off")
+
 
 def cosine(a, b) -> float:
     a, b = np.asarray(a, float), np.asarray(b, float)
@@ -76,8 +78,7 @@ def test_a_zero_vector_is_similar_to_nothing_and_one_that_is_not_finite_is_refus
 
 def test_rows_take_each_group_and_mode_from_its_arrays():
     generator = np.random.default_rng(9)
-    names = ("word_on", "word_off", "context_on", "context_off")
-    sizes = dict.fromkeys(names, 30) | {"memory_on": 5, "memory_off": 5}
+    sizes = dict.fromkeys(NAMES, 30) | {"memory_on": 5, "memory_off": 5}
     arrays = {name: generator.normal(size=(n, 6)).astype(np.float16) for name, n in sizes.items()}
     arrays["entity"] = generator.integers(0, 5, 30).astype(np.int32)
     arrays["group"] = generator.integers(0, 2, 30).astype(np.uint8)
@@ -110,8 +111,7 @@ def test_cka_is_its_formula_over_pairs_and_zero_without_anything_in_common():
 
 def test_rows_across_models_compare_the_same_mentions(tmp_path, monkeypatch):
     generator = np.random.default_rng(5)
-    names = ("word_on", "word_off", "context_on", "context_off")
-    ours, theirs = ({name: generator.normal(size=(30, 6)) for name in names} for _ in range(2))
+    ours, theirs = ({name: generator.normal(size=(30, 6)) for name in NAMES} for _ in range(2))
     ours |= {"entity": np.arange(30) // 2, "group": np.arange(30) % 2}
     theirs |= {"entity": ours["entity"], "word_off": ours["word_off"][:, ::-1]}
     found = {
