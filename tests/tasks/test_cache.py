@@ -9,15 +9,8 @@ import torch
 from tiny import VOCABULARY, lively_model, tiny_corpus
 from torch import Tensor
 
-from entity_transformers.tasks.cache import (
-    THETAS,
-    CacheScores,
-    choose,
-    mix,
-    read_scores,
-    recall_targets,
-    score_sizes,
-)
+from entity_transformers.tasks import cache
+from entity_transformers.tasks.cache import THETAS, CacheScores, choose, mix, read_scores
 
 SIZES = (1, 3, 8, 1000)
 HOW = {"window": 8, "stride": 8}
@@ -37,7 +30,7 @@ def test_it_is_the_formula() -> None:
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(20, 6, generator=generator, dtype=torch.float64)
     tokens = torch.randint(0, 5, (20,), generator=generator).tolist()
-    found = recall_targets(states, np.array(tokens), SIZES, THETAS)
+    found = cache.recall_targets(states, np.array(tokens), SIZES, THETAS)
     for s, size in enumerate(SIZES):
         for a, theta in enumerate(THETAS):
             assert found[s, a, 0] == 0
@@ -62,8 +55,8 @@ def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
 
 def random_scores(seed: int) -> CacheScores:
     generator = np.random.default_rng(seed)
-    cache = generator.random((2, len(THETAS), 400)) ** 4
-    return CacheScores(generator.random(400), cache, np.arange(400) > 0)
+    shares = generator.random((2, len(THETAS), 400)) ** 4
+    return CacheScores(generator.random(400), shares, np.arange(400) > 0)
 
 
 def test_what_is_chosen_is_the_lowest_of_the_grid() -> None:
@@ -87,7 +80,7 @@ def test_losses_are_of_theta_and_lambda_chosen_on_other_text_and_add_up() -> Non
     texts = [tiny_corpus(4, seed=seed) for seed in (5, 6)]
     judged, chosen = (read_scores(model, text, sizes=SIZES, **HOW) for text in texts)
     choices = [choose(chosen, s) for s in range(len(SIZES))]
-    found = score_sizes(model, texts[1], texts[0], sizes=SIZES, **HOW)
+    found = cache.score_sizes(model, texts[1], texts[0], sizes=SIZES, **HOW)
     assert [one.size for one in found] == [0, *SIZES]
     np.testing.assert_array_equal(found[0].nats, -np.log(judged.model))
     for s, (one, choice) in enumerate(zip(found[1:], choices, strict=True)):

@@ -11,16 +11,9 @@ from tiny import lively_model, tiny_corpus, tiny_entry
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import read_document, read_windows
 from entity_transformers.models.pointer.memory import PointerMemory
+from entity_transformers.tasks import mentions
 from entity_transformers.tasks.cache import read_scores
-from entity_transformers.tasks.mentions import (
-    FAR,
-    count_entities,
-    group_split,
-    keep_latest,
-    limit_memory,
-    list_rows,
-    name_condition,
-)
+from entity_transformers.tasks.mentions import FAR, count_entities, keep_latest, limit_memory
 from entity_transformers.tasks.perplexity import score_corpus
 
 SIZES = (1, 3, 1000)
@@ -57,9 +50,9 @@ def test_entities_are_those_that_the_labels_name() -> None:
 
 def test_kinds_of_tokens_add_up_to_all() -> None:
     corpus = tiny_corpus(4, seed=7, shortest=40, longest=60)
-    groups, lengths = group_split(corpus, "gold", WINDOW, lambda form: "x"), np.diff(corpus.offsets)
+    groups = mentions.group_split(corpus, "gold", WINDOW, lambda form: "x")
     nats = np.random.default_rng(0).random(len(corpus.tokens) - len(corpus))
-    rows = list(list_rows(nats, groups, corpus.names, lengths - 1, {}))
+    rows = list(mentions.list_rows(nats, groups, corpus.names, np.diff(corpus.offsets) - 1, {}))
     places = {row["place"]: row for row in rows if "place" in row}
     assert set(places) == {"outside", "first", "near", "far"}
     total = sum(part["count"] * part["value"] for part in places.values())
@@ -78,13 +71,13 @@ def test_kinds_of_tokens_add_up_to_all() -> None:
 def test_the_kind_of_a_token_is_that_of_the_predicted_one() -> None:
     """Not of the one just read: entity 1 is named at tokens 3 and 20 of a document."""
     corpus = tiny_corpus(1, seed=8, shortest=30, longest=31)
-    gold, mentions = np.zeros_like(corpus.gold), np.full_like(corpus.mentions, -1)
-    gold[[3, 20]], mentions[[3, 20]] = 1, [0, 1]
-    named = replace(corpus, gold=gold, mentions=mentions)
-    groups = group_split(named, "gold", WINDOW, lambda form: "x")
+    gold, spans = np.zeros_like(corpus.gold), np.full_like(corpus.mentions, -1)
+    gold[[3, 20]], spans[[3, 20]] = 1, [0, 1]
+    named = replace(corpus, gold=gold, mentions=spans)
+    groups = mentions.group_split(named, "gold", WINDOW, lambda form: "x")
     nats = np.zeros(29)
     nats[[2, 19]] = 5.0, 7.0  # predictions of tokens 3 and 20
-    rows = list(list_rows(nats, groups, named.names, np.array([29]), {}))
+    rows = list(mentions.list_rows(nats, groups, named.names, np.array([29]), {}))
     assert {row["place"]: row["value"] for row in rows if "place" in row} == {
         "outside": 0.0, "first": 5.0, "far": 7.0
     }  # fmt: skip
@@ -101,7 +94,7 @@ def test_the_kind_of_a_token_is_that_of_the_predicted_one() -> None:
     ("gpt2-pointer", "shuffled-resolver:names-causal", "lagged"),
 ])  # fmt: skip
 def test_labels_that_leak_are_named(kind: str, labels: str, condition: str) -> None:
-    assert name_condition(tiny_entry(kind, labels)) == condition
+    assert mentions.name_condition(tiny_entry(kind, labels)) == condition
 
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:

@@ -14,14 +14,9 @@ from trainings import assert_close, gradients, make_training, named_gradients, w
 from entity_transformers.artifacts import write_csv
 from entity_transformers.kinds import KINDS, LmParams, resolve
 from entity_transformers.models.base import Batch, build_model
+from entity_transformers.train import loop
 from entity_transformers.train.entry import list_rows
-from entity_transformers.train.loop import (
-    Training,
-    TrainingError,
-    TrainingStopped,
-    caught_signals,
-    learning_rate,
-)
+from entity_transformers.train.loop import TrainingError, TrainingStopped, caught_signals
 
 HALF_PRECISION = 5e-3
 MEASURE = ("measure", "value")
@@ -127,7 +122,7 @@ def test_out_of_memory_names_what_would_fit(tmp_path, monkeypatch, error) -> Non
     def fail(*given: Any) -> None:
         raise error
 
-    def refused(training: Training, message: str) -> None:
+    def refused(training: loop.Training, message: str) -> None:
         with pytest.raises(TrainingError, match=message):
             training.run()
 
@@ -181,9 +176,9 @@ def test_a_matched_gpt2_weighs_as_much_as_its_gpt2e(width: int, switches: dict[s
 def test_the_schedule_warms_up_and_falls() -> None:
     params = tiny_params(steps=100, warmup_steps=10, schedule="cosine", learning_rate=1.0).lm
     expected = {0: 0.1, 9: 1.0, 55: 0.5, 100: 0.0}
-    assert {step: learning_rate(step, params) for step in expected} == pytest.approx(expected)
+    assert {step: loop.learning_rate(step, params) for step in expected} == pytest.approx(expected)
     constant = tiny_params(schedule="constant", warmup_steps=0, learning_rate=2e-5).lm
-    assert {learning_rate(step, constant) for step in range(20)} == {2e-5}
+    assert {loop.learning_rate(step, constant) for step in range(20)} == {2e-5}
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
