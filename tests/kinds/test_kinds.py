@@ -66,7 +66,9 @@ def test_a_kind_is_a_value_that_can_what_it_says(name: str) -> None:
 
 
 FREE = "expected an entry without matched_to: other"
-WRONG: list[tuple[Any, dict[str, Any], str]] = [
+
+
+@pytest.mark.parametrize(("kind", "more", "message"), [
     *((kind, {}, f".kind: {kind!r}, expected one of {', '.join(KINDS)}")
       for kind in (None, "gpt3", ["gpt2"])),
     ("gpt2", {"role": "king"}, ".role: 'king', expected one of " + ", ".join(ROLES)),
@@ -96,10 +98,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
         ("lstm", {"layers": 1, "hidden": 24}, "hidden 24 is for all layers but the last, but"),
         ("lstm", {"layers": 1, "dropout": 0.0, "hidden_dropout": 0.2}, "hidden_dropout 0.2 is"),
     )),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("kind", "more", "message"), WRONG, ids=lambda value: str(value)[:60])
+], ids=lambda value: str(value)[:60])  # fmt: skip
 def test_a_wrong_entry_is_named_with_key_value_and_what_is_expected(kind, more, message):
     others: Models = {"other": {"kind": "gpt2e"}, "matched": {"kind": "gpt2", "matched_to": "a"}}
     with pytest.raises(KindError) as error:

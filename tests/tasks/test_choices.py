@@ -153,14 +153,13 @@ def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
 
 
 NOT_READ = {"tasks": ["wsc273"], "examples": None, "refers": [], "told": []}
-BAD = [
+
+
+@pytest.mark.parametrize(("change", "message"), [
     ({"tasks": ["snli"]}, "tasks: 'snli' is not a pronoun task"),
     ({"told": ["wsc273"]}, "told: 'wsc273', expected one of winogrande, winobias, gap"),
     (NOT_READ, "choices.tasks: wsc273 is not among examples.tasks: add it"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BAD)
+])  # fmt: skip
 def test_tasks_that_do_not_fit_are_refused(change: Any, message: str, tmp_path: Path) -> None:
     values = make_study(tmp_path)
     values["choices"] |= change

@@ -19,6 +19,7 @@ from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.tasks import perplexity
 
 GROUPS = {"nouns": ["NN", "NNS"], "pronouns": ["PRP"]}
+HOW = {"window": 12, "stride": 12, "batch": 3}
 
 
 def score_plainly(model, corpus, window, stride):
@@ -65,10 +66,7 @@ def test_scores_equal_the_plain_loop(gpt2, gpt2e, corpus, stride, labels):
 @pytest.mark.parametrize("layer", ["gold", "first-only"])
 def test_modes_shuffle_the_labels_that_are_given(gpt2e, gpt2, corpus, layer):
     given = give(corpus, layer)
-    modes, plain = (
-        perplexity.score_modes(model, given, window=12, stride=12, batch=3, seed=1)
-        for model in (gpt2e, gpt2)
-    )
+    modes, plain = (perplexity.score_modes(m, given, **HOW, seed=1) for m in (gpt2e, gpt2))
     assert list(modes) == ["on", "off", "shuffled"]
     assert abs(modes["on"] - modes["off"]).max() > 1e-2
     for mode, labels in (("on", given.given), ("shuffled", shuffle_given(given, 1).given)):
@@ -79,8 +77,8 @@ def test_modes_shuffle_the_labels_that_are_given(gpt2e, gpt2, corpus, layer):
 
 def test_modes_without_labels_are_those_without_entities(gpt2e, corpus):
     for unlabelled in (replace(corpus, given=np.zeros_like(corpus.gold)), give(corpus, "none")):
-        modes = perplexity.score_modes(gpt2e, unlabelled, window=12, stride=12, batch=3, seed=1)
-        read = perplexity.score_corpus(gpt2e, unlabelled, window=12, stride=12, batch=3)
+        modes = perplexity.score_modes(gpt2e, unlabelled, **HOW, seed=1)
+        read = perplexity.score_corpus(gpt2e, unlabelled, **HOW)
         for mode in ("on", "off", "shuffled"):
             np.testing.assert_allclose(modes[mode], read, rtol=1e-5, atol=1e-6)
 
@@ -174,11 +172,11 @@ def test_document_rows_sum_to_the_split(corpus, scores, rows):
 
 def test_an_empty_split_and_one_without_mentions_are_defined(gpt2, corpus):
     empty = corpus.head(0)
-    assert perplexity.score_corpus(gpt2, empty, window=12, stride=12, batch=2).shape == (0,)
+    assert perplexity.score_corpus(gpt2, empty, **HOW).shape == (0,)
     found = list(perplexity.split_rows(empty, {"on": np.zeros(0, np.float32)}, GROUPS))
     assert find(found, "on", "loss") == (None, 0)
     bare = replace(corpus, gold=np.zeros_like(corpus.gold), given=None)
-    assert perplexity.score_corpus(gpt2, bare, window=12, stride=12, batch=2).any()
+    assert perplexity.score_corpus(gpt2, bare, **HOW).any()
 
 
 def test_perplexity_of_a_hopeless_loss_is_none_not_infinite():

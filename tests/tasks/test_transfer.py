@@ -533,7 +533,7 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
             assert np.mean(right) == pytest.approx(accuracy)
 
 
-BAD = [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"also_score": ["snli"]}, r"also_score: 'snli' is not a pronoun task"),
     ({"rate_task": "mrpc"}, r"rate_task: 'mrpc', expected one of tasks"),
     ({"rate_factors": [1.0, 0.3]}, r"expected distinct values, smallest first"),
@@ -542,10 +542,7 @@ BAD = [
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
     ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: a study of several seeds"),
-]
-
-
-@pytest.mark.parametrize(("changes", "message"), BAD)
+])  # fmt: skip
 def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
     values = read_values(PAPER)
     values["transfer"] |= changes

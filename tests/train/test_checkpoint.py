@@ -43,16 +43,13 @@ def change_run(path: Path) -> None:
     CheckpointStore(path.parent, 9, "another").save(*snapshot)
 
 
-DAMAGES = [cut, flip_second_moment, flip_the_curve, change_run]
-
-
 def find(folder: Path, step: int) -> Path:
     """The snapshot of a step."""
     [path] = folder.glob(f"step-{step:09d}-*")
     return path
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", [cut, flip_second_moment, flip_the_curve, change_run])
 def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage, caplog):
     settings: dict[str, Any] = {"validate_every": 2, "checkpoint_every": 3, "steps": 12}
     settings["final_weights"] = "best"

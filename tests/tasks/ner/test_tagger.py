@@ -28,6 +28,7 @@ GENERATOR = np.random.default_rng(1)
 STACKED = GENERATOR.normal(size=(WORDS, LAYERS, WIDTH)).astype(np.float16)
 AFTER = GENERATOR.normal(size=(WORDS, LATER)).astype(np.float16)
 ALONE = STACKED[:, 0]
+ROWS = torch.from_numpy(np.random.default_rng(2).integers(0, WORDS, (4, 9))) * MASK
 
 
 def make_tagger(
@@ -35,10 +36,6 @@ def make_tagger(
 ) -> Tagger:
     torch.manual_seed(0)
     return Tagger(vectors, LABELS, PARAMS.model_copy(update={"tanh_layer": tanh}), later).eval()
-
-
-def make_rows() -> Tensor:
-    return torch.from_numpy(np.random.default_rng(2).integers(0, WORDS, (4, 9))) * MASK
 
 
 def bind(ahead: nn.Module, back: nn.Module) -> nn.LSTM:
@@ -83,12 +80,12 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
     shapes = {name: tuple(weight.shape) for name, weight in tagger.named_parameters()}
     assert shapes["emission.weight"] == (5, 6 if tanh else 12)
     assert shapes.get("between.0.weight") == ((6, 12) if tanh else None)
-    rows, tags = make_rows(), torch.randint(0, 5, (4, 9))
+    tags = torch.randint(0, 5, (4, 9))
     peer = Peer(tagger)
-    emissions = tagger(rows, MASK)
-    torch.testing.assert_close(emissions[MASK], peer(rows)[MASK], rtol=1e-5, atol=1e-6)
-    loss = tagger.loss(rows, tags, MASK)
-    expected = -peer.crf(peer(rows), tags, MASK, reduction="mean")
+    emissions = tagger(ROWS, MASK)
+    torch.testing.assert_close(emissions[MASK], peer(ROWS)[MASK], rtol=1e-5, atol=1e-6)
+    loss = tagger.loss(ROWS, tags, MASK)
+    expected = -peer.crf(peer(ROWS), tags, MASK, reduction="mean")
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     loss.backward()
     mine = {name: parameter.grad.clone() for name, parameter in tagger.named_parameters()}
@@ -101,9 +98,9 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
     for part in ("emission", "between"):
         for name, weight in getattr(tagger, part).named_parameters():
             torch.testing.assert_close(mine[f"{part}.{name}"], weight.grad, rtol=1e-4, atol=1e-6)
-    decoded = tagger.decode(rows, MASK)
+    decoded = tagger.decode(ROWS, MASK)
     found = [decoded[i, : int(n)].tolist() for i, n in enumerate(LENGTHS)]
-    assert found == peer.crf.decode(peer(rows), MASK)
+    assert found == peer.crf.decode(peer(ROWS), MASK)
 
 
 def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
@@ -116,17 +113,16 @@ def test_vectors_are_frozen_and_not_part_of_the_state() -> None:
 def test_dropout_before_and_after_the_lstms_in_training_only() -> None:
     tagger = make_tagger(ALONE, AFTER).train()
     assert tagger.second is not None
-    rows = make_rows()
     seen: list[Tensor] = []
     firsts = (tagger.forward_lstm, tagger.backward_lstm)
     for layer in (*firsts, *tagger.second, tagger.emission):
         layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    tagger(rows, MASK)
+    tagger(ROWS, MASK)
     seen += [states[..., -LATER:] for states in seen[2:4]]  # the later vectors too
     shares = [(values[MASK] == 0).float().mean().item() for values in seen]
     assert shares == pytest.approx([0.5] * 7, abs=0.15)
     seen.clear()
-    tagger.eval()(rows, MASK)
+    tagger.eval()(ROWS, MASK)
     assert all((values[MASK] != 0).all() for values in seen)
 
 
@@ -136,7 +132,7 @@ def test_vectors_may_be_a_read_only_map(tmp_path: Path) -> None:
     np.save(tmp_path / "vectors.npy", tagger.vectors.numpy())
     again = Tagger(np.load(tmp_path / "vectors.npy", mmap_mode="r"), LABELS, PARAMS).eval()
     again.load_state_dict(tagger.state_dict())
-    assert torch.equal(again(make_rows(), MASK), tagger(make_rows(), MASK))
+    assert torch.equal(again(ROWS, MASK), tagger(ROWS, MASK))
 
 
 def set_mix(mix: ScalarMix, scores: list[float], gamma: float = 1.0) -> None:
@@ -166,17 +162,17 @@ def test_a_mix_of_one_layer_is_that_layer(layer: int) -> None:
     set_mix(tagger.mix, scores)
     assert tagger.mix.weights.tolist() == [float(j == layer) for j in range(LAYERS)]
     assert torch.equal(tagger.mix(layers), layers[:, layer])
-    assert torch.equal(tagger(make_rows(), MASK), alone(make_rows(), MASK))
+    assert torch.equal(tagger(ROWS, MASK), alone(ROWS, MASK))
 
 
 def test_later_vectors_are_read_beside_the_first_bilstm_by_a_second() -> None:
-    tagger, rows = make_tagger(ALONE, AFTER), make_rows()
-    words = torch.from_numpy(ALONE).float()[rows]
+    tagger = make_tagger(ALONE, AFTER)
+    words = torch.from_numpy(ALONE).float()[ROWS]
     first = read_packed(bind(tagger.forward_lstm, tagger.backward_lstm), words)
     assert tagger.second is not None
-    both = torch.cat([first, torch.from_numpy(AFTER).float()[rows]], dim=2)
+    both = torch.cat([first, torch.from_numpy(AFTER).float()[ROWS]], dim=2)
     expected = tagger.emission(read_packed(bind(*tagger.second), both))
-    torch.testing.assert_close(tagger(rows, MASK)[MASK], expected[MASK], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(tagger(ROWS, MASK)[MASK], expected[MASK], rtol=1e-5, atol=1e-6)
     assert [layer.input_size for layer in tagger.second] == [2 * PARAMS.hidden + LATER] * 2
 
 
