@@ -191,6 +191,20 @@ def assert_read_alone(model: Finetuned, inputs: list[Inputs]) -> torch.Tensor:
     return said
 
 
+def test_the_first_of_two_texts_is_read_without_the_second(tokenizer: Tokenizer) -> None:
+    """Even by a model that sees both sides."""
+    lm = lively_model("berte", tokenizer.get_vocab_size(), window=64)
+    model = Finetuned(lm, WINOGRANDE, 0.1).eval()
+    for one in with_chains(tokenizer):
+        tokens = pad_sequence([*map(torch.tensor, one.sequences)], True)
+        lengths, read = torch.tensor([*map(len, one.sequences)]), min(one.read)
+        assert 0 < read < min(lengths)
+        changed = torch.cat([tokens[:, :read], tokens[:, read:].roll(1, 1)], 1)
+        found, other = (model._encode(text, lengths, [one]) for text in (tokens, changed))
+        assert torch.equal(found[:, :read], other[:, :read])
+        assert not torch.equal(found, other)
+
+
 def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer) -> None:
     """Its head is fed as by transformers' BERT; no variant differs in the auxiliary loss."""
     torch.manual_seed(1)
