@@ -428,39 +428,32 @@ def test_initial_weights_are_those_of_the_checkpoint(model: LanguageModel, tmp_p
         tiny_model(model.kind.name, layers=1, **changes)
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cuts])
+CUT, SPARE = [name for name, kind in KINDS.items() if kind.cuts], {"window": 4, "positions": 8}
+
+
+@pytest.mark.parametrize(("kind", "saved", "window", "other", "told"), [
+    *((kind, {}, 4, {"window": 16}, "checkpoint of type") for kind in CUT),
+    *((kind, SPARE, 8, {"positions": 3}, "positions 3 are fewer than the window's 8 tokens")
+      for kind in ("bert", "berte", "electra")),
+])  # fmt: skip
 @torch.no_grad()
-def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_path: Path) -> None:
-    """As who fine-tunes GPT-2 in windows of 512: what it reads there is what the other reads."""
-    longer = lively_model(kind)
-    longer.save(tmp_path)
-    short = tiny_model(kind, seed=9, initial_weights=str(tmp_path), window=4)
-    assert (longer.context, short.context) == (8, 4)
-    batch = make_batch(longer)
+def test_a_model_starts_one_of_another_window(kind, saved, window, other, told, tmp_path):
+    """A GPT of more positions one of a shorter window, as who fine-tunes GPT-2 in windows of 512;
+    a model with spare positions one of a longer window, as BERT's authors did, first in windows of
+    128 tokens: what it reads there is what the other reads.
+    """
+    first, start = lively_model(kind, **saved), {"initial_weights": str(tmp_path)}
+    first.save(tmp_path)
+    begun = tiny_model(kind, seed=9, window=window, **start)
+    assert (first.context, begun.context) == (8, window)
+    batch = make_batch(begun)
     labels = None if batch.entity_ids is None else batch.entity_ids[:, :4]
     part = Batch(batch.tokens[:, :4], labels)
-    one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (longer, short))
-    assert torch.equal(one, other)
-    short.save(tmp_path / "short")
-    assert load_model(tmp_path / "short", short.kind).context == 4
-    with pytest.raises(ValueError, match="checkpoint of type"):
-        tiny_model(kind, initial_weights=str(tmp_path), window=16)
-
-
-@pytest.mark.parametrize("kind", ["bert", "berte", "electra"])
-@torch.no_grad()
-def test_a_model_with_spare_positions_goes_on_in_longer_windows(kind: str, tmp_path: Path) -> None:
-    """As BERT's authors did: first in windows of 128 tokens, then of 512."""
-    short = lively_model(kind, window=4, positions=8)
-    short.save(tmp_path)
-    longer = tiny_model(kind, seed=9, initial_weights=str(tmp_path))
-    assert (short.context, longer.context) == (8, 8)
-    batch = make_batch(longer)
-    part = Batch(batch.tokens[:, :4])
-    one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (short, longer))
-    assert torch.equal(one, other)
-    with pytest.raises(ValueError, match="positions 3 are fewer than the window's 8 tokens"):
-        tiny_model(kind, positions=3)
+    assert torch.equal(*(m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (first, begun)))
+    begun.save(tmp_path / "begun")
+    assert load_model(tmp_path / "begun", begun.kind).context == window
+    with pytest.raises(ValueError, match=told):
+        tiny_model(kind, **start, **other)
 
 
 @pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer"])
@@ -658,6 +651,7 @@ def test_activations_are_computed_twice_only_where_it_is_asked_for(model: Langua
     ("gpt1", "gpt2", r"type 'gpt2', expected 'openai-gpt': name another"),
     ("bert", "gpt2", r"type 'gpt2', expected 'bert': name another"),
     ("electra", "gpt2", r"type 'gpt2', expected 'electra': name another"),
+    ("berte", "bert", "a model without entity attention: name another folder"),
     ("elmo", "taglm", r"type 'taglm', expected 'elmo': name another"),
     ("transformer-xl", "gpt1", r"type 'openai-gpt', expected 'xlnet': name another"),
     ("transformer-xl", "xlnet", r"attn_type 'bi', expected 'uni' of a Transformer-XL"),
