@@ -16,7 +16,7 @@ from trainings import assert_close, make_training, named_gradients
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.elmo import ELMo, Network, follow, mirror
 from entity_transformers.models.lstm import Stack
-from entity_transformers.train.loop import Streams, Training
+from entity_transformers.train.loop import Streams
 
 ROWS, TOKENS, LAYERS = 3, 9, 3
 DOCUMENTS = ((9,), (2, 1, 6), (4, 5))
@@ -32,13 +32,6 @@ def make_model(layers: int = LAYERS, **shape: Any) -> ELMo:
 
 def draw(rows: int = ROWS) -> Tensor:
     return torch.randint(VOCABULARY, (rows, TOKENS), generator=torch.Generator().manual_seed(1))
-
-
-def mark_begins() -> Tensor:
-    begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
-    for row, lengths in enumerate(DOCUMENTS):
-        begins[row, [0, *np.cumsum(lengths)[:-1]]] = True
-    return begins
 
 
 @torch.no_grad()
@@ -63,10 +56,8 @@ def transcribe_half(half: Stack, embedded: list[Tensor]) -> list[list[Tensor]]:
     for x in embedded:
         for i, p in enumerate(parts):
             h, c = state[i]
-            gates = (
-                p["weight_ih_l0"] @ x + p["bias_ih_l0"] + p["weight_hh_l0"] @ h + p["bias_hh_l0"]
-            )
-            into, forget, candidate, out = gates.chunk(4)
+            gates = p["weight_ih_l0"] @ x + p["bias_ih_l0"] + p["bias_hh_l0"]
+            into, forget, candidate, out = (gates + p["weight_hh_l0"] @ h).chunk(4)
             c = forget.sigmoid() * c + into.sigmoid() * candidate.tanh()
             h = out.sigmoid() * c.tanh()
             h = p["weight_hr_l0"] @ h if "weight_hr_l0" in p else h
@@ -97,26 +88,27 @@ def transcribe(network: Network, document: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 @shapes
+@torch.no_grad()
 def test_layers_are_those_of_the_equations_document_by_document(shape: dict[str, Any]) -> None:
     model, tokens = make_model(**shape), draw()
-    layers = read_layers(model, tokens, begins=mark_begins())
+    begins = [[place == 0 for n in lengths for place in range(n)] for lengths in DOCUMENTS]
+    layers = read_layers(model, tokens, begins=torch.tensor(begins))
     for row, lengths in enumerate(DOCUMENTS):
-        for first, end in pairwise([0, *np.cumsum(lengths).tolist()]):
-            with torch.no_grad():
-                expected, _, _ = transcribe(model.module, tokens[row, first:end])
-            torch.testing.assert_close(layers[row, first:end], expected, rtol=0, atol=1e-12)
+        parts = [transcribe(model.module, part)[0] for part in tokens[row].split(lengths)]
+        torch.testing.assert_close(layers[row], torch.cat(parts), rtol=0, atol=1e-12)
 
 
 @shapes
 def test_the_loss_is_the_mean_of_both_directions_document_by_document(shape, tmp_path):
     """In float64: the loss that is logged is the forward half's, the gradient is of the mean."""
-    training = make_double(tmp_path, **shape)
-    network, window = training.model.module, training.plan[0]
-    training.model.module.train()
+    training = make_training(tmp_path, "elmo", dropout=0.0, window=32, **shape)
+    network, window = training.model.module.double().train(), training.plan[0]
+    training.streams = Streams(training.model, training.plan, training.params)
     logged = training.streams.accumulate_gradients([window])
     found = named_gradients(training)
     network.zero_grad()
     ahead, back = [], []
+    assert window.packed
     for row in range(len(window.tokens)):
         firsts = np.flatnonzero(window.positions[row] == 0)
         for first, end in pairwise([*firsts.tolist(), window.tokens.shape[1]]):
@@ -128,19 +120,10 @@ def test_the_loss_is_the_mean_of_both_directions_document_by_document(shape, tmp
             ahead.append(forward)
             back.append(backward)
     assert sum(len(part) for part in ahead) == window.targets.size
-    assert training.plan[0].packed
     loss, other = torch.cat(ahead).sum(), torch.cat(back).sum()
     assert logged == pytest.approx(loss.item() / window.targets.size, rel=1e-6)
     ((loss + other) / 2 / window.targets.size).backward()
     assert_close(found, named_gradients(training), 1e-7)
-
-
-def make_double(folder: Path, **changes: Any) -> Training:
-    """A training in float64 without dropout, whose first window holds several documents."""
-    training = make_training(folder, "elmo", dropout=0.0, window=32, **changes)
-    training.model.module.double()
-    training.streams = Streams(training.model, training.plan, training.params)
-    return training
 
 
 @st.composite
