@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plainly import read_windows
 from tiny import AWD_RATES, SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
@@ -142,8 +143,8 @@ def test_documents_side_by_side_are_as_each_alone(model: LanguageModel) -> None:
             if model.objective == "mixture":  # what may be copied takes as much room as it needs
                 found, expected = say(model, found), say(model, expected)
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-        for name, tensor in state.select(part).tensors().items():
-            torch.testing.assert_close(alone.tensors()[name], tensor, rtol=1e-5, atol=1e-5)
+        own = state.select(part).tensors()
+        torch.testing.assert_close(alone.tensors(), own, rtol=1e-5, atol=1e-5)
 
 
 @having("encode")
@@ -231,34 +232,22 @@ RECURRENT: dict[str, dict[str, Any]] = {
 recurrent = pytest.mark.parametrize("kind", RECURRENT)
 
 
-@torch.no_grad()
-def read(model: LanguageModel, tokens: Tensor, window: int, begins: Tensor | None = None) -> Tensor:
-    """Hidden states of all tokens, read window by window."""
-    state, found = model.start(len(tokens)), []
-    for first in range(0, tokens.shape[1], window):
-        part = slice(first, first + window)
-        batch = Batch(tokens[:, part], begins=None if begins is None else begins[:, part])
-        hidden, state = model.encode(batch, state)
-        found.append(hidden)
-    return torch.cat(found, dim=1)
-
-
 @recurrent
 @pytest.mark.parametrize("window", [1, 5, 8])
 def test_windows_in_a_row_are_read_as_one(kind: str, window: int) -> None:
     """Also where up to five documents begin anywhere in them: each as alone."""
     model = lively_model(kind, **RECURRENT[kind])
     tokens = torch.randint(VOCABULARY, (4, 24), generator=torch.Generator().manual_seed(1))
-    found, whole = (read(model, tokens, size) for size in (window, 24))
-    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5)
+    whole = read_windows(model, tokens, 24)
+    torch.testing.assert_close(read_windows(model, tokens, window), whole, rtol=0, atol=1e-5)
     starts = [[0, 3, 4, 11, 19], [0, 5, 10], [0, 23], [0, 7, 13]]
     begins = torch.zeros(4, 24, dtype=torch.bool)
     for row, firsts in enumerate(starts):
         begins[row, firsts[row % 2 :]] = True  # the first need not be told
-    found = read(model, tokens, window, begins)
+    found = read_windows(model, tokens, window, begins)
     for row, firsts in enumerate(starts):
         for first, last in zip(firsts, [*firsts[1:], 24], strict=True):
-            alone = read(model, tokens[row : row + 1, first:last], 24)
+            alone = read_windows(model, tokens[row : row + 1, first:last], 24)
             torch.testing.assert_close(found[row : row + 1, first:last], alone, rtol=0, atol=1e-5)
 
 
@@ -492,8 +481,8 @@ def test_transformers_reads_the_saved_folder_alike(kind: str, tmp_path: Path) ->
         other(tokens, labels=tokens).loss.backward()
         hidden = encode(model, Batch(tokens[:, :-1]))
         model.nats(hidden, tokens[:, 1:]).mean().backward()
-        for one, theirs in zip(model.module.parameters(), other.parameters(), strict=True):
-            torch.testing.assert_close(one.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+        found, wanted = ([p.grad for p in m.parameters()] for m in (model.module, other))
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
     model.module.train()
     with torch.no_grad():
         torch.manual_seed(5)  # one row: transformers draws anew for the places of each

@@ -35,7 +35,7 @@ from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import mean_objective, show_window
 
-WINDOW = SMALL["window"]
+WINDOW, DEV = SMALL["window"], tiny_corpus(5, seed=9, split="dev")
 both = pytest.mark.parametrize("kind", ["bert", "electra"])
 
 
@@ -169,20 +169,19 @@ def test_draws_are_of_corpus_seed_and_step_alone(kind: str) -> None:
 
 @both
 def test_the_held_out_loss_is_the_same_whenever_it_is_asked_for(kind: str) -> None:
-    model, dev = lively_model(kind), tiny_corpus(5, seed=9, split="dev")
-    params = tiny_entry(kind).lm
+    model, params = lively_model(kind), tiny_entry(kind).lm
     before = torch.get_rng_state()
-    first = measure_held_out(model, dev, params)
+    first = measure_held_out(model, DEV, params)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(77)
-    assert measure_held_out(model, dev, params) == first == mean_objective(model, dev, params)
-    assert mean_objective(model, dev.head(0), params) == 0.0
+    assert measure_held_out(model, DEV, params) == first == mean_objective(model, DEV, params)
+    assert mean_objective(model, DEV.head(0), params) == 0.0
 
 
 def test_the_held_out_loss_of_a_causal_kind_is_that_of_all_its_tokens() -> None:
-    model, dev = lively_model("gpt2"), tiny_corpus(5, seed=9, split="dev")
-    expected = mean_loss(model, dev, window=WINDOW)
-    assert measure_held_out(model, dev, tiny_entry("gpt2").lm) == expected
+    model = lively_model("gpt2")
+    expected = mean_loss(model, DEV, window=WINDOW)
+    assert measure_held_out(model, DEV, tiny_entry("gpt2").lm) == expected
 
 
 def reference(model: LanguageModel, folder: Path) -> BertForMaskedLM:
@@ -201,9 +200,8 @@ def test_loss_and_gradients_are_those_of_transformers(tmp_path: Path) -> None:
     loss = summed / (targets != IGNORED).sum()
     loss.backward()
     assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
-    gradients = {name: p.grad for name, p in other.named_parameters()}
-    for name, parameter in model.module.named_parameters():
-        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+    pair = ({n: p.grad for n, p in m.named_parameters()} for m in (model.module, other))
+    torch.testing.assert_close(*pair, rtol=1e-4, atol=1e-6)
 
 
 @torch.no_grad()
@@ -211,10 +209,9 @@ def test_the_held_out_loss_is_that_of_transformers_window_by_window(tmp_path: Pa
     """Windows of one row each, cut where documents meet."""
     model = lively_model("bert")
     other, params = reference(model, tmp_path), tiny_entry("bert").lm
-    dev, total, count = tiny_corpus(5, seed=9, split="dev"), 0.0, 0
-    streams = SMALL["documents_per_step"]
-    windows = max(1, round((len(dev.tokens) - 5) / (streams * WINDOW)))
-    plan = WindowPlan(dev, streams=streams, window=WINDOW, windows=windows, seed=0)
+    total, count, streams = 0.0, 0, SMALL["documents_per_step"]
+    windows = max(1, round((len(DEV.tokens) - 5) / (streams * WINDOW)))
+    plan = WindowPlan(DEV, streams=streams, window=WINDOW, windows=windows, seed=0)
     for index in range(windows):
         window = show_window(model, plan, index, params, 0)
         for row in range(streams):
@@ -225,7 +222,7 @@ def test_the_held_out_loss_is_that_of_transformers_window_by_window(tmp_path: Pa
                 if number := int((targets != IGNORED).sum()):
                     total += number * other(tokens, labels=targets).loss.item()
                     count += number
-    assert mean_objective(model, dev, params) == pytest.approx(total / count, abs=1e-5)
+    assert mean_objective(model, DEV, params) == pytest.approx(total / count, abs=1e-5)
 
 
 @torch.no_grad()
@@ -247,11 +244,12 @@ def test_transformers_bert_through_the_adapter_reads_the_folder(tmp_path: Path) 
 
 
 def test_the_held_out_loss_is_with_the_labels_that_are_given() -> None:
-    model = lively_model("berte")
-    dev, params = tiny_corpus(5, seed=9, split="dev"), tiny_entry("berte").lm
-    on, off = (measure_held_out(model, give(dev, layer), params) for layer in ("gold", "none"))
+    model, params = lively_model("berte"), tiny_entry("berte").lm
+    on, off, again = (
+        measure_held_out(model, give(DEV, layer), params) for layer in ("gold", "none", "gold")
+    )
     assert abs(on - off) > 0.01
-    assert measure_held_out(model, give(dev, "gold"), params) == on
+    assert again == on
 
 
 def test_how_much_of_the_text_is_predicted() -> None:
