@@ -195,8 +195,8 @@ def test_gradients_are_those_of_the_equations_through_six_windows() -> None:
     )
     torch.testing.assert_close(total, plain, rtol=1e-9, atol=1e-9)
     plain.backward()
-    for name, parameter in model.module.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9)
+    wanted = {n: p.grad for n, p in model.module.named_parameters()}
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-9)
     assert all(found[f"entity_pointer.{n}"].any() for n in ("query.weight", "key.weight", "match"))
 
 
