@@ -1,13 +1,14 @@
 """Slow readings that several tests compare with."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from entity_transformers.corpus.alignment import END
-from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.base import Batch, LanguageModel
 
 
 def latest_run(ids: Sequence[int], entity: int, write: str = "last") -> slice:
@@ -23,6 +24,20 @@ def normalise(vector: Tensor, norm: nn.LayerNorm | None = None) -> Tensor:
     centred = vector - vector.mean()
     found = centred / (centred.square().mean() + 1e-5).sqrt()
     return found if norm is None else found * norm.weight + norm.bias
+
+
+@torch.no_grad()
+def read_windows(
+    model: LanguageModel, tokens: Tensor, window: int, begins: Any = None, state: Any = None
+) -> Tensor:
+    """Hidden states of all tokens, read window by window."""
+    state, found = state or model.start(len(tokens)), []
+    for first in range(0, tokens.shape[1], window):
+        part = slice(first, first + window)
+        batch = Batch(tokens[:, part], begins=None if begins is None else begins[:, part])
+        hidden, state = model.encode(batch, state)
+        found.append(hidden)
+    return torch.cat(found, dim=1)
 
 
 @torch.no_grad()

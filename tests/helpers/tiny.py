@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.kinds import KINDS, ModelEntry, resolve
-from entity_transformers.models.base import LanguageModel, build_model
+from entity_transformers.models.base import IGNORED, LanguageModel, build_model
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.study.params import Params, load, parse
 
@@ -158,6 +159,14 @@ def tiny_llama(**changes: Any) -> LlamaForCausalLM:
 def tiny_gpt2(**changes: Any) -> GPT2LMHeadModel:
     """transformers' GPT-2 of `GPT2_SHAPE`, drawn from torch's present state."""
     return GPT2LMHeadModel(GPT2Config(**GPT2_SHAPE | changes)).eval()
+
+
+def hidden_window(rows: int, share: float) -> tuple[Tensor, Tensor]:
+    """Tokens of rows with masks among them, and the targets there."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(1, VOCABULARY, (rows, SMALL["window"]), generator=generator)
+    chosen = torch.rand(tokens.shape, generator=generator) < share
+    return tokens.masked_fill(chosen, VOCABULARY), tokens.masked_fill(~chosen, IGNORED)
 
 
 def random_memory(

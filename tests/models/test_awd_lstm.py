@@ -30,26 +30,14 @@ def make_penalised(network: Network) -> LSTM:
     return model
 
 
-def draw(network: Network) -> Masks:
-    """Masks of the network's rates in float64."""
-    torch.manual_seed(1)
-    return Masks(*map(to_double, network.draw_masks(ROWS)))
-
-
-def to_double(mask: Any) -> Any:
-    if isinstance(mask, tuple):
-        return tuple(map(to_double, mask))
-    return None if mask is None else mask.double()
-
-
 def draw_tokens(seed: int = 2) -> Tensor:
     # the last word stays out: it is fastai's padding
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(VOCABULARY - 1, (ROWS, TOKENS), generator=generator)
 
 
-def masked(tensor: Tensor, mask: Tensor | None) -> Tensor:
-    return tensor if mask is None else tensor * mask
+def masked(tensor: Tensor, mask: Tensor | None, *place: Any) -> Tensor:
+    return tensor if mask is None else tensor * mask[place]
 
 
 def transcribe(
@@ -67,8 +55,7 @@ def transcribe(
             if begins[row, t]:
                 state = [(torch.zeros_like(h), torch.zeros_like(c)) for h, c in state]
             x = weights["embeddings.weight"][token]
-            x = masked(x, None if masks.words is None else masks.words[token])
-            x = masked(x, None if masks.inputs is None else masks.inputs[row, 0])
+            x = masked(masked(x, masks.words, token), masks.inputs, row, 0)
             for layer in range(len(state)):
                 w, u, b, d = (
                     weights[f"lstm.{name}_l{layer}"]
@@ -80,20 +67,16 @@ def transcribe(
                 c = f.sigmoid() * c + i.sigmoid() * g.tanh()
                 h = o.sigmoid() * c.tanh()
                 state[layer] = h, c
-                mask = masks.outputs[layer]
                 added = h + x if network.residual and layer else h
-                x = masked(added, None if mask is None else mask[row, 0])
+                x = masked(added, masks.outputs[layer], row, 0)
             outputs.append(added)
             dropped.append(x)
             hidden.append(weights["projection.weight"] @ x + weights["projection.bias"])
         ends.append(state)
     shape = (*tokens.shape, WIDTH)
     joined = [torch.stack(parts).view(shape) for parts in (hidden, outputs, dropped)]
-    last = [
-        (torch.stack([row[i][0] for row in ends]), torch.stack([row[i][1] for row in ends]))
-        for i in range(len(ends[0]))
-    ]
-    return joined[0], joined[1], joined[2], last
+    last = [tuple(map(torch.stack, zip(*rows, strict=True))) for rows in zip(*ends, strict=True)]
+    return *joined, last
 
 
 @pytest.mark.parametrize("rates", EACH, ids=lambda rates: "-".join(rates))
@@ -101,7 +84,8 @@ def transcribe(
 def test_a_regularised_window_is_that_of_the_equations(rates, hidden, residual, monkeypatch):
     """Hidden states, penalties, state and gradients, a document beginning in the window."""
     network, tokens = make_network(rates, hidden, residual=residual), draw_tokens()
-    model, masks, drawn = make_penalised(network), draw(network), []
+    torch.manual_seed(1)
+    model, masks, drawn = make_penalised(network), network.draw_masks(ROWS), []
     monkeypatch.setattr(network, "draw_masks", lambda rows: drawn.append(rows) or masks)
     begins = torch.zeros(ROWS, TOKENS, dtype=torch.bool)
     begins[1, 4] = begins[2, 0] = True
@@ -116,30 +100,24 @@ def test_a_regularised_window_is_that_of_the_equations(rates, hidden, residual, 
             size = network.sizes[i + 1]
             torch.testing.assert_close(found[:, i, :size], expected, rtol=0, atol=1e-12)
             assert not found[:, i, size:].any()
-    penalty = state.penalty
-    by_hand = penalise_by_hand(outputs, dropped, begins)
-    torch.testing.assert_close(penalty.double(), by_hand, rtol=1e-6, atol=0)
+    penalty, by_hand = state.penalty.double(), penalise_by_hand(outputs, dropped, begins)
+    torch.testing.assert_close(penalty, by_hand, rtol=1e-6, atol=0)
     weigh = torch.randn(got.shape, dtype=torch.float64)
     found, expected = (
         torch.autograd.grad((hidden * weigh).sum() + extra, list(network.parameters()))
-        for hidden, extra in ((got, penalty.double()), (wanted, by_hand))
+        for hidden, extra in ((got, penalty), (wanted, by_hand))
     )
-    for one, other in zip(found, expected, strict=True):
-        # penalties are float32
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # penalties are float32
 
 
 def penalise_by_hand(outputs: Tensor, dropped: Tensor, begins: Tensor) -> Tensor:
-    """2 AR + TAR, a sum over tokens, number by number."""
+    """2 AR + TAR, a sum over tokens, one by one."""
     total = torch.zeros((), dtype=torch.float64)
-    rows, tokens, width = outputs.shape
-    for row in range(rows):
-        for t in range(tokens):
-            for unit in range(width):
-                total = total + 2.0 * dropped[row, t, unit] ** 2 / width
-                if t and not begins[row, t]:
-                    change = outputs[row, t, unit] - outputs[row, t - 1, unit]
-                    total = total + 1.0 * change**2 / width
+    for row in range(ROWS):
+        for t in range(TOKENS):
+            total = total + 2.0 * (dropped[row, t] ** 2).sum() / WIDTH
+            if t and not begins[row, t]:
+                total = total + ((outputs[row, t] - outputs[row, t - 1]) ** 2).sum() / WIDTH
     return total
 
 
@@ -263,8 +241,7 @@ def test_fastai_agrees() -> None:
             torch.autograd.grad((left * weigh).sum() + extra, [of[name] for name in pairs])
             for left, extra, of in sides
         )
-        for one, other in zip(found, wanted, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_without_bfloat16_in_the_processor_an_lstm_computes_in_float32(monkeypatch):

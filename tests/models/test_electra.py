@@ -4,21 +4,16 @@ import math
 from pathlib import Path
 
 import pytest
+import tiny
 import torch
-from tiny import SMALL, VOCABULARY, lively_model, tiny_entry
+from tiny import lively_model, tiny_entry
 from torch import Tensor
-from transformers import (
-    AutoModel,
-    AutoModelForPreTraining,
-    ElectraForMaskedLM,
-    ElectraForPreTraining,
-)
+from transformers import AutoModel, AutoModelForPreTraining, ElectraForMaskedLM
+from transformers import ElectraForPreTraining as Discriminator
 
 from entity_transformers.artifacts import read_json
 from entity_transformers.models.base import IGNORED, Batch
 from entity_transformers.models.electra import ELECTRA, sample, shrink
-
-WINDOW = SMALL["window"]
 
 
 @pytest.fixture
@@ -26,11 +21,11 @@ def model() -> ELECTRA:
     return lively_model("electra")
 
 
-def two_models(model: ELECTRA, folder: Path) -> tuple[ElectraForMaskedLM, ElectraForPreTraining]:
+def two_models(model: ELECTRA, folder: Path) -> tuple[ElectraForMaskedLM, Discriminator]:
     """Generator and discriminator as transformers has them, with weights of their own."""
     model.save(folder)
     discriminator = AutoModelForPreTraining.from_pretrained(folder).eval()
-    assert type(discriminator) is ElectraForPreTraining
+    assert type(discriminator) is Discriminator
     generator = ElectraForMaskedLM(shrink(model.module.config)).eval()
     found = model.module.generator.state_dict()
     assert not generator.load_state_dict(found, strict=True).missing_keys
@@ -39,12 +34,9 @@ def two_models(model: ELECTRA, folder: Path) -> tuple[ElectraForMaskedLM, Electr
 
 def hidden_window() -> tuple[Batch, Tensor]:
     """64 rows with masks in them and the points to sample at, and the targets."""
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(1, VOCABULARY, (64, WINDOW), generator=generator)
-    chosen = torch.rand(64, WINDOW, generator=generator) < 0.4
-    points = torch.rand(64, WINDOW, generator=generator)
-    batch = Batch(tokens.masked_fill(chosen, VOCABULARY), more={"points": points})
-    return batch, tokens.masked_fill(~chosen, IGNORED)
+    tokens, targets = tiny.hidden_window(64, 0.4)
+    points = torch.rand(tokens.shape, generator=torch.Generator().manual_seed(1))
+    return Batch(tokens, more={"points": points}), targets
 
 
 @pytest.mark.parametrize("weight", [50.0, 3.0, 0.0])
@@ -74,8 +66,8 @@ def test_loss_and_gradients_are_those_of_transformers_two_models(model, weight, 
             wanted[name] = wanted[name] + parameter.grad  # shared here, apart there
         else:
             wanted[f"generator.{name}"] = parameter.grad
-    for name, parameter in model.module.named_parameters():
-        torch.testing.assert_close(parameter.grad, wanted[name], rtol=1e-4, atol=2e-6)
+    found = {name: p.grad for name, p in model.module.named_parameters()}
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=2e-6)
 
 
 def test_tokens_are_sampled_as_often_as_they_are_likely() -> None:
@@ -94,9 +86,7 @@ def test_tokens_are_sampled_as_often_as_they_are_likely() -> None:
 def test_points_at_the_ends_give_a_token() -> None:
     logits = torch.randn(2, 1000, generator=torch.Generator().manual_seed(1))
     logits[:, 0] = -math.inf
-    ends = torch.tensor([0.0, 1 - 2**-24])
-    first, last = sample(logits, ends).tolist()
-    assert (first, last) == (1, 999)
+    assert sample(logits, torch.tensor([0.0, 1 - 2**-24])).tolist() == [1, 999]
 
 
 def test_transformers_reads_the_folder_as_a_discriminator(model: ELECTRA, tmp_path: Path) -> None:
@@ -116,8 +106,6 @@ def test_the_generator_comes_back_with_the_folder(model, tmp_path, caplog):
     model.save(tmp_path)
     again = ELECTRA.load(tmp_path)
     assert not caplog.records  # transformers misses nothing there
-    again.eval()
-    params = tiny_entry("electra").lm
-    one, other = (m.sum_losses(batch, targets, None, 0.4, params)[0] for m in (model, again))
-    assert torch.equal(one, other)
+    given = batch, targets, None, 0.4, tiny_entry("electra").lm
+    assert torch.equal(*(one.sum_losses(*given)[0] for one in (model, again.eval())))
     assert again.count_parameters() == model.count_parameters()

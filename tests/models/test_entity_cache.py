@@ -11,6 +11,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from entity_transformers.models.entity_cache import AttendedCache, EntityCache
 
 N, WINDOW, EVERY = 50, 8, 5
+HOW: dict[str, Any] = {"window": WINDOW, "every": EVERY}
 TOKENS = np.random.default_rng(3).integers(0, 30, N)
 PEERS: dict[str, dict[str, Any]] = {
     "heavy hitters": {"budget": 4},
@@ -36,10 +37,13 @@ def keep_small(tokens: np.ndarray) -> np.ndarray:
 
 
 def test_with_everything_kept_it_is_the_whole_text(model: Any) -> None:
-    cache = EntityCache(keep_all, window=WINDOW, every=EVERY)
     with torch.no_grad():
         whole = model.base_model(torch.from_numpy(TOKENS)[None]).last_hidden_state[0]
-    torch.testing.assert_close(cache.read(model, TOKENS), whole, rtol=1e-4, atol=1e-4)
+    used = model.config._attn_implementation
+    many = (AttendedCache(**peer | {"budget": N}, **HOW) for peer in PEERS.values())
+    for cache in (*many, EntityCache(keep_all, **HOW)):
+        torch.testing.assert_close(cache.read(model, TOKENS), whole, rtol=1e-4, atol=1e-4)
+        assert model.config._attn_implementation == used
     assert cache.get_seq_length() == N
     sizes = [layer.keys.nbytes + layer.values.nbytes for layer in cache.layers]
     assert cache.nbytes == sum(sizes) == N * sizes[0] // N * 3
@@ -50,7 +54,7 @@ def test_with_everything_kept_it_is_the_whole_text(model: Any) -> None:
 @pytest.mark.parametrize("sinks", [0, 2])
 def test_a_token_attends_to_what_is_held_when_it_is_read(model: Any, sinks: int) -> None:
     """The same text in one pass, under a mask in which each row has what was held then."""
-    cache = EntityCache(keep_small, window=WINDOW, sinks=sinks, every=EVERY)
+    cache = EntityCache(keep_small, **HOW, sinks=sinks)
     found = cache.read(model, TOKENS)
     visible = np.zeros((N, N), bool)
     held: set[int] = set()
@@ -64,42 +68,23 @@ def test_a_token_attends_to_what_is_held_when_it_is_read(model: Any, sinks: int)
         held = {p for p in held if p < sinks or p >= start or p in small}
     assert cache.places.tolist() == sorted(held)
     mask = torch.where(torch.from_numpy(visible), 0.0, torch.finfo(torch.float32).min)[None, None]
+    whole = {"attention_mask": mask, "position_ids": torch.arange(N)[None]}
     with torch.no_grad():
-        expected = model.base_model(
-            torch.from_numpy(TOKENS)[None], attention_mask=mask,
-            position_ids=torch.arange(N)[None],
-        ).last_hidden_state[0]  # fmt: skip
+        expected = model.base_model(torch.from_numpy(TOKENS)[None], **whole).last_hidden_state[0]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_generation_holds_a_bounded_number_of_tokens(model: Any) -> None:
     prompt = torch.from_numpy(TOKENS[:20])[None]
     how: Any = {"max_new_tokens": 30, "do_sample": False, "pad_token_id": 0}
-    plain = model.generate(prompt, **how)
-    cache = EntityCache(keep_all, window=WINDOW, every=EVERY)
-    assert model.generate(
-        prompt, past_key_values=cache, stopping_criteria=[cache], **how
-    ).tolist() == plain.tolist()  # fmt: skip
-    cache = EntityCache(keep_small, window=WINDOW, sinks=1, every=EVERY)
+    cache = EntityCache(keep_all, **HOW)
+    found = model.generate(prompt, past_key_values=cache, stopping_criteria=[cache], **how)
+    assert found.tolist() == model.generate(prompt, **how).tolist()
+    cache = EntityCache(keep_small, **HOW, sinks=1)
     model.generate(prompt, past_key_values=cache, stopping_criteria=[cache], **how)
     assert cache.layers[0].keys.shape[-2] <= WINDOW + 3 + 1 + EVERY + 1
     with pytest.raises(ValueError, match="holds one text, but 2 were given"):
         cache(prompt.expand(2, -1))
-
-
-def make(peer: str | None, sinks: int = 2) -> EntityCache:
-    how: dict[str, Any] = {"window": WINDOW, "every": EVERY, "sinks": sinks}
-    return EntityCache(keep_small, **how) if peer is None else AttendedCache(**PEERS[peer], **how)
-
-
-def test_attention_that_keeps_everything_is_the_whole_text(model: Any) -> None:
-    with torch.no_grad():
-        whole = model.base_model(torch.from_numpy(TOKENS)[None]).last_hidden_state[0]
-    used = model.config._attn_implementation
-    for peer in PEERS.values():
-        cache = AttendedCache(**peer | {"budget": N}, window=WINDOW, every=EVERY)
-        torch.testing.assert_close(cache.read(model, TOKENS), whole, rtol=1e-4, atol=1e-4)
-    assert model.config._attn_implementation == used
 
 
 def attend_by_hand(
@@ -149,7 +134,7 @@ def attend_by_hand(
 def test_attention_chooses_as_loops_over_tokens_and_heads_do(peer: str, sinks: int) -> None:
     torch.manual_seed(2)
     model = tiny_llama(vocab_size=30, num_hidden_layers=3, initializer_range=0.4)
-    cache = make(peer, sinks)
+    cache = AttendedCache(**PEERS[peer], **HOW, sinks=sinks)
     found = cache.read(model, TOKENS)
     hidden = model.model.embed_tokens(torch.from_numpy(TOKENS))
     turn = model.model.rotary_emb(hidden[None], torch.arange(N)[None])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plainly import read_windows
 from tiny import AWD_RATES, SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from torch.nn import functional
@@ -71,10 +72,21 @@ def copy(state: object) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in state.tensors().items()}  # type: ignore[attr-defined]
 
 
-def embeddings(model: LanguageModel) -> Tensor:
-    """The matrix of the tokens' vectors."""
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Is all that ``one`` has the same in the other, to the bit?"""
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def encode(model: LanguageModel, batch: Batch) -> Tensor:
+    """Hidden states of documents that begin with the window."""
+    return model.encode(batch, model.start(len(batch.tokens), ENTITIES))[0]
+
+
+def reached(model: LanguageModel) -> list[bool]:
+    """Which tokens' vectors have a gradient?"""
     sizes = (VOCABULARY, VOCABULARY + 1)
-    return next(p for p in model.module.parameters() if p.dim() == 2 and len(p) in sizes)
+    matrix = next(p for p in model.module.parameters() if p.dim() == 2 and len(p) in sizes)
+    return (matrix.grad.abs().sum(1) > 0).tolist()
 
 
 def pack(model: LanguageModel, batch: Batch, lengths: list[list[int]]) -> Batch:
@@ -85,10 +97,10 @@ def pack(model: LanguageModel, batch: Batch, lengths: list[list[int]]) -> Batch:
     return replace(batch, positions=positions)
 
 
-def cut(batch: Batch, row: int, part: slice) -> Batch:
-    """A part of one row alone."""
-    labels = None if batch.entity_ids is None else batch.entity_ids[row : row + 1, part]
-    return Batch(batch.tokens[row : row + 1, part], labels)
+def cut(batch: Batch, rows: slice, part: slice = slice(None)) -> Batch:
+    """A part of some rows alone."""
+    labels = None if batch.entity_ids is None else batch.entity_ids[rows, part]
+    return Batch(batch.tokens[rows, part], labels)
 
 
 @having("encode")
@@ -97,8 +109,8 @@ def test_equal_seeds_give_equal_weights(model: LanguageModel) -> None:
     one, again, other = (tiny_model(model.kind.name, seed=s).module.state_dict() for s in (1, 1, 2))
     if model.kind.name.startswith("gpt2"):
         again |= tiny_model("gpt2", seed=1).module.state_dict()
-    assert all(torch.equal(tensor, again[name]) for name, tensor in one.items())
-    assert any(not torch.equal(tensor, other[name]) for name, tensor in one.items())
+    assert same(one, again)
+    assert not same(one, other)
 
 
 @having("encode")
@@ -109,12 +121,10 @@ def test_encode_gives_a_hidden_state_per_token_and_changes_no_state(model: Langu
     hidden, state = model.encode(batch, start)
     assert hidden.shape == (ROWS, WINDOW, model.width)
     assert torch.isfinite(hidden).all()
-    for name, tensor in before.items():
-        assert torch.equal(start.tensors()[name], tensor)
+    assert same(before, start.tensors())
     between = copy(state)
     model.encode(make_batch(model, 1), state)
-    for name, tensor in between.items():
-        assert torch.equal(state.tensors()[name], tensor)
+    assert same(between, state.tensors())
 
 
 @having("encode")
@@ -128,39 +138,35 @@ def test_documents_side_by_side_are_as_each_alone(model: LanguageModel) -> None:
     for row in range(ROWS):
         part, alone = slice(row, row + 1), model.start(1, ENTITIES)
         for batch, hidden in zip(batches, together, strict=True):
-            labels = None if batch.entity_ids is None else batch.entity_ids[part]
-            found, alone = model.encode(Batch(batch.tokens[part], labels), alone)
+            found, alone = model.encode(cut(batch, part), alone)
             expected = hidden[part]
             if model.objective == "mixture":  # what may be copied takes as much room as it needs
                 found, expected = say(model, found), say(model, expected)
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-        for name, tensor in state.select(part).tensors().items():
-            torch.testing.assert_close(alone.tensors()[name], tensor, rtol=1e-5, atol=1e-5)
+        own = state.select(part).tensors()
+        torch.testing.assert_close(alone.tensors(), own, rtol=1e-5, atol=1e-5)
 
 
 @having("encode")
 @torch.no_grad()
 def test_only_a_kind_with_a_state_remembers_an_earlier_window(model: LanguageModel) -> None:
-    start = model.start(ROWS, ENTITIES)
-    _, state = model.encode(make_batch(model), start)
-    after, alone = (model.encode(make_batch(model, 1), known)[0] for known in (state, start))
-    assert torch.equal(after, alone) == (not model.can("state"))
+    _, state = model.encode(make_batch(model), model.start(ROWS, ENTITIES))
+    later = make_batch(model, 1)
+    alone = encode(model, later)
+    assert torch.equal(model.encode(later, state)[0], alone) == (not model.can("state"))
     assert bool(state.tensors()) == model.can("state")
     begun = state.reset(torch.ones(ROWS, dtype=torch.bool))
-    assert torch.equal(model.encode(make_batch(model, 1), begun)[0], alone)
+    assert torch.equal(model.encode(later, begun)[0], alone)
 
 
 @having("causal")
 @torch.no_grad()
 def test_no_later_token_is_seen(model: LanguageModel) -> None:
-    batch, start = make_batch(model), model.start(ROWS, ENTITIES)
-    tokens = batch.tokens.clone()
-    tokens[:, 5:] = tokens[:, 5:] % (VOCABULARY - 1) + 1
-    labels = None
-    if batch.entity_ids is not None:
-        labels = batch.entity_ids.clone()
-        labels[:, 5:] = (labels[:, 5:] + 1) % (ENTITIES + 1)
-    one, other = (model.encode(b, start)[0] for b in (batch, Batch(tokens, labels)))
+    batch, changed = make_batch(model), make_batch(model)
+    changed.tokens[:, 5:] = changed.tokens[:, 5:] % (VOCABULARY - 1) + 1
+    if changed.entity_ids is not None:
+        changed.entity_ids[:, 5:] = (changed.entity_ids[:, 5:] + 1) % (ENTITIES + 1)
+    one, other = encode(model, batch), encode(model, changed)
     torch.testing.assert_close(one[:, :5], other[:, :5], rtol=1e-5, atol=1e-5)
     assert not torch.allclose(one[:, 5:], other[:, 5:], atol=1e-3)
 
@@ -169,8 +175,7 @@ def test_no_later_token_is_seen(model: LanguageModel) -> None:
 @torch.no_grad()
 def test_nats_and_guesses_are_those_of_the_output_weight(model: LanguageModel) -> None:
     batch = make_batch(model)
-    hidden, _ = model.encode(batch, model.start(ROWS, ENTITIES))
-    targets = batch.tokens.roll(-1, 1)
+    hidden, targets = encode(model, batch), batch.tokens.roll(-1, 1)
     targets[:, -1] = -100
     logits = hidden @ model.output_weight.T
     assert logits.shape == (ROWS, WINDOW, VOCABULARY)
@@ -203,25 +208,21 @@ LENGTHS = [[3, 5], [8], [1, 1, 6]]
 @having("encode")
 def test_documents_packed_in_a_row_are_as_each_alone(model: LanguageModel) -> None:
     """In values, to the bit whatever stands in another one, and no gradient passes."""
-    batch = make_batch(model)
+    batch, changed = make_batch(model), make_batch(model)
     with torch.no_grad():
-        packed, _ = model.encode(pack(model, batch, LENGTHS), model.start(ROWS, ENTITIES))
-        changed = batch.tokens.clone()
-        changed[:, :3] = changed[:, :3] % (VOCABULARY - 1) + 1
-        other = pack(model, replace(batch, tokens=changed), LENGTHS)
-        found, _ = model.encode(other, model.start(ROWS, ENTITIES))
+        packed = encode(model, pack(model, batch, LENGTHS))
+        changed.tokens[:, :3] = changed.tokens[:, :3] % (VOCABULARY - 1) + 1
+        found = encode(model, pack(model, changed, LENGTHS))
         assert torch.equal(found[0, 3:], packed[0, 3:])
         assert not torch.allclose(found[1, 3:], packed[1, 3:], atol=1e-3)
         for row, lengths in enumerate(LENGTHS):
-            for start, length in zip(np.cumsum([0, *lengths]), lengths, strict=False):
-                part = slice(start, start + length)
-                alone, _ = model.encode(cut(batch, row, part), model.start(1, ENTITIES))
+            for end, length in zip(np.cumsum(lengths), lengths, strict=True):
+                part = slice(end - length, end)
+                alone = encode(model, cut(batch, slice(row, row + 1), part))
                 torch.testing.assert_close(packed[row, part], alone[0], rtol=0, atol=1e-5)
-    tokens = replace(cut(batch, 0, slice(None)), tokens=torch.arange(8)[None])
-    hidden, _ = model.encode(pack(model, tokens, [[3, 5]]), model.start(1, ENTITIES))
-    hidden[:, 3:].square().sum().backward()
-    reached = embeddings(model).grad.abs().sum(1) > 0
-    assert reached.nonzero().flatten().tolist() == [3, 4, 5, 6, 7]
+    tokens = replace(cut(batch, slice(1)), tokens=torch.arange(8)[None])
+    encode(model, pack(model, tokens, [[3, 5]]))[:, 3:].square().sum().backward()
+    assert reached(model) == [3 <= token < 8 for token in range(len(reached(model)))]
 
 
 RECURRENT: dict[str, dict[str, Any]] = {
@@ -231,34 +232,22 @@ RECURRENT: dict[str, dict[str, Any]] = {
 recurrent = pytest.mark.parametrize("kind", RECURRENT)
 
 
-@torch.no_grad()
-def read(model: LanguageModel, tokens: Tensor, window: int, begins: Tensor | None = None) -> Tensor:
-    """Hidden states of all tokens, read window by window."""
-    state, found = model.start(len(tokens)), []
-    for first in range(0, tokens.shape[1], window):
-        part = slice(first, first + window)
-        batch = Batch(tokens[:, part], begins=None if begins is None else begins[:, part])
-        hidden, state = model.encode(batch, state)
-        found.append(hidden)
-    return torch.cat(found, dim=1)
-
-
 @recurrent
 @pytest.mark.parametrize("window", [1, 5, 8])
 def test_windows_in_a_row_are_read_as_one(kind: str, window: int) -> None:
     """Also where up to five documents begin anywhere in them: each as alone."""
     model = lively_model(kind, **RECURRENT[kind])
     tokens = torch.randint(VOCABULARY, (4, 24), generator=torch.Generator().manual_seed(1))
-    found, whole = (read(model, tokens, size) for size in (window, 24))
-    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5)
+    whole = read_windows(model, tokens, 24)
+    torch.testing.assert_close(read_windows(model, tokens, window), whole, rtol=0, atol=1e-5)
     starts = [[0, 3, 4, 11, 19], [0, 5, 10], [0, 23], [0, 7, 13]]
     begins = torch.zeros(4, 24, dtype=torch.bool)
     for row, firsts in enumerate(starts):
         begins[row, firsts[row % 2 :]] = True  # the first need not be told
-    found = read(model, tokens, window, begins)
+    found = read_windows(model, tokens, window, begins)
     for row, firsts in enumerate(starts):
         for first, last in zip(firsts, [*firsts[1:], 24], strict=True):
-            alone = read(model, tokens[row : row + 1, first:last], 24)
+            alone = read_windows(model, tokens[row : row + 1, first:last], 24)
             torch.testing.assert_close(found[row : row + 1, first:last], alone, rtol=0, atol=1e-5)
 
 
@@ -275,16 +264,16 @@ def test_read_context_is_refused(kind: str) -> None:
 @torch.no_grad()
 def test_an_encoder_of_both_sides_sees_no_padding(model: LanguageModel) -> None:
     encoder, batch, lengths = model.encoder(), make_batch(model), torch.tensor([3, 8, 1])
-    found, _ = encoder.encode(replace(batch, lengths=lengths), encoder.start(ROWS, ENTITIES))
     other = torch.where(torch.arange(8) < lengths[:, None], batch.tokens, 9)
-    changed, _ = encoder.encode(
-        replace(batch, tokens=other, lengths=lengths), encoder.start(ROWS, ENTITIES)
+    found, changed = (
+        encode(encoder, replace(batch, tokens=tokens, lengths=lengths))
+        for tokens in (batch.tokens, other)
     )
-    later = replace(batch, tokens=torch.cat([batch.tokens[:, :7], batch.tokens[:, 7:] % 7], 1))
-    seen, _ = encoder.encode(later, encoder.start(ROWS, ENTITIES))
+    later = torch.cat([batch.tokens[:, :7], batch.tokens[:, 7:] % 7], 1)
+    seen = encode(encoder, replace(batch, tokens=later))
     assert not torch.allclose(seen[1, 0], found[1, 0], atol=1e-4)
     for row, length in enumerate(lengths.tolist()):
-        alone, _ = encoder.encode(cut(batch, row, slice(length)), encoder.start(1, ENTITIES))
+        alone = encode(encoder, cut(batch, slice(row, row + 1), slice(length)))
         torch.testing.assert_close(found[row, :length], alone[0], rtol=0, atol=1e-5)
         assert torch.equal(changed[row, :length], found[row, :length])
 
@@ -293,14 +282,12 @@ def test_an_encoder_of_both_sides_sees_no_padding(model: LanguageModel) -> None:
 @torch.no_grad()
 def test_labels_change_what_is_read_later_and_none_is_as_if_there_were_no_memory(model):
     first, second = make_batch(model), make_batch(model, 1)
-    start = model.start(ROWS, ENTITIES)
-    _, state = model.encode(first, start)
+    _, state = model.encode(first, model.start(ROWS, ENTITIES))
     read, _ = model.encode(second, state)
     unread, kept = model.encode(Batch(second.tokens), state)
     assert not torch.allclose(say(model, read), say(model, unread), atol=1e-3)
-    assert torch.equal(unread, model.encode(Batch(second.tokens), start)[0])
-    for name, tensor in state.tensors().items():  # nothing is written either
-        assert torch.equal(kept.tensors()[name], tensor)
+    assert torch.equal(unread, encode(model, Batch(second.tokens)))
+    assert same(state.tensors(), kept.tensors())  # nothing is written either
 
 
 @having("entities")
@@ -332,8 +319,8 @@ def test_what_is_read_again_as_context_is_not_written_again(model: LanguageModel
 @having("attend")
 @torch.no_grad()
 def test_attention_weights_are_shown_layer_by_layer(model: LanguageModel) -> None:
-    batch, start = make_batch(model), model.start(ROWS, ENTITIES)
-    expected, _ = model.encode(batch, start)
+    batch = make_batch(model)
+    expected = encode(model, batch)
     model.show_attention()
     modules = model.attention_modules()
     reads = model.can("entities") and model.kind.name != "gpt2-pointer"  # at its output alone
@@ -343,7 +330,7 @@ def test_attention_weights_are_shown_layer_by_layer(model: LanguageModel) -> Non
         module.register_forward_hook(lambda module, args, output: seen.append(output[1]))
         for module in chain(*modules.values())
     ]
-    hidden, _ = model.encode(batch, start)
+    hidden = encode(model, batch)
     for handle in handles:
         handle.remove()
     torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-4)
@@ -362,8 +349,7 @@ def test_the_state_is_a_value(model: LanguageModel) -> None:
     _, state = model.encode(make_batch(model), fresh)
     before = copy(state)
     for rows in (slice(1, 3), torch.tensor([2, 0]), torch.tensor([True, False, True])):
-        chosen = state.select(rows).tensors()
-        assert all(torch.equal(chosen[name], tensor[rows]) for name, tensor in before.items())
+        assert same({name: before[name][rows] for name in before}, state.select(rows).tensors())
     parts = [state.select(slice(2)).tensors(), state.select(slice(2, None)).tensors()]
     again = fresh.replace({name: torch.cat([part[name] for part in parts]) for name in before})
     with torch.no_grad():
@@ -374,8 +360,7 @@ def test_the_state_is_a_value(model: LanguageModel) -> None:
     torch.testing.assert_close(kept, old)
     for row, expected in enumerate((new, old, new)):
         torch.testing.assert_close(found[row], expected[row], rtol=1e-4, atol=1e-4)
-    for name, tensor in before.items():
-        assert torch.equal(state.tensors()[name], tensor)
+    assert same(before, state.tensors())
 
 
 @pytest.mark.parametrize(
@@ -388,9 +373,8 @@ def test_the_gradient_goes_through_the_state_until_it_is_detached(kind: str) -> 
         _, state = model.encode(read[0], model.start(1, 2))
         hidden, _ = model.encode(read[1], state.detach() if detached else state)
         hidden.square().sum().backward()
-        reached = embeddings(model).grad.abs().sum(1) > 0
-        assert reached[:16].tolist() == [not detached] * 8 + [True] * 8
-        assert not reached[16:].any()
+        assert reached(model)[:16] == [not detached] * 8 + [True] * 8
+        assert not any(reached(model)[16:])
 
 
 @having("encode")
@@ -403,8 +387,7 @@ def test_a_saved_model_comes_back_with_the_same_bits(model: LanguageModel, tmp_p
     for name in ("width", "context", "memory_write"):
         assert getattr(loaded, name) == getattr(model, name)
     batch = make_batch(model)
-    one, other = (m.encode(batch, m.start(ROWS, ENTITIES))[0] for m in (model, loaded))
-    assert torch.equal(one, other)
+    assert torch.equal(encode(model, batch), encode(loaded, batch))
 
 
 @having("encode")
@@ -421,46 +404,36 @@ def test_a_folder_without_a_model_is_named(model: LanguageModel, tmp_path: Path)
 def test_initial_weights_are_those_of_the_checkpoint(model: LanguageModel, tmp_path: Path) -> None:
     model.save(tmp_path)
     changes = {"initial_weights": str(tmp_path)}
-    begun = tiny_model(model.kind.name, seed=9, **changes).module.state_dict()
-    saved = model.module.state_dict()
-    assert all(torch.equal(tensor, begun[name]) for name, tensor in saved.items())
+    begun = tiny_model(model.kind.name, seed=9, **changes)
+    assert same(model.module.state_dict(), begun.module.state_dict())
     with pytest.raises(ValueError, match=r"(checkpoint of type|can't be loaded)"):
         tiny_model(model.kind.name, layers=1, **changes)
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.cuts])
-@torch.no_grad()
-def test_a_gpt_of_more_positions_starts_one_of_a_shorter_window(kind: str, tmp_path: Path) -> None:
-    """As who fine-tunes GPT-2 in windows of 512: what it reads there is what the other reads."""
-    longer = lively_model(kind)
-    longer.save(tmp_path)
-    short = tiny_model(kind, seed=9, initial_weights=str(tmp_path), window=4)
-    assert (longer.context, short.context) == (8, 4)
-    batch = make_batch(longer)
-    labels = None if batch.entity_ids is None else batch.entity_ids[:, :4]
-    part = Batch(batch.tokens[:, :4], labels)
-    one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (longer, short))
-    assert torch.equal(one, other)
-    short.save(tmp_path / "short")
-    assert load_model(tmp_path / "short", short.kind).context == 4
-    with pytest.raises(ValueError, match="checkpoint of type"):
-        tiny_model(kind, initial_weights=str(tmp_path), window=16)
+CUT, SPARE = [name for name, kind in KINDS.items() if kind.cuts], {"window": 4, "positions": 8}
 
 
-@pytest.mark.parametrize("kind", ["bert", "berte", "electra"])
+@pytest.mark.parametrize(("kind", "saved", "window", "other", "told"), [
+    *((kind, {}, 4, {"window": 16}, "checkpoint of type") for kind in CUT),
+    *((kind, SPARE, 8, {"positions": 3}, "positions 3 are fewer than the window's 8 tokens")
+      for kind in ("bert", "berte", "electra")),
+])  # fmt: skip
 @torch.no_grad()
-def test_a_model_with_spare_positions_goes_on_in_longer_windows(kind: str, tmp_path: Path) -> None:
-    """As BERT's authors did: first in windows of 128 tokens, then of 512."""
-    short = lively_model(kind, window=4, positions=8)
-    short.save(tmp_path)
-    longer = tiny_model(kind, seed=9, initial_weights=str(tmp_path))
-    assert (short.context, longer.context) == (8, 8)
-    batch = make_batch(longer)
-    part = Batch(batch.tokens[:, :4])
-    one, other = (m.encode(part, m.start(ROWS, ENTITIES))[0] for m in (short, longer))
-    assert torch.equal(one, other)
-    with pytest.raises(ValueError, match="positions 3 are fewer than the window's 8 tokens"):
-        tiny_model(kind, positions=3)
+def test_a_model_starts_one_of_another_window(kind, saved, window, other, told, tmp_path):
+    """A GPT of more positions one of a shorter window, as who fine-tunes GPT-2 in windows of 512;
+    a model with spare positions one of a longer window, as BERT's authors did, first in windows of
+    128 tokens: what it reads there is what the other reads.
+    """
+    first, start = lively_model(kind, **saved), {"initial_weights": str(tmp_path)}
+    first.save(tmp_path)
+    begun = tiny_model(kind, seed=9, window=window, **start)
+    assert (first.context, begun.context) == (8, window)
+    part = cut(make_batch(begun), slice(None), slice(4))
+    assert torch.equal(encode(first, part), encode(begun, part))
+    begun.save(tmp_path / "begun")
+    assert load_model(tmp_path / "begun", begun.kind).context == window
+    with pytest.raises(ValueError, match=told):
+        tiny_model(kind, **start, **other)
 
 
 @pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer"])
@@ -495,7 +468,7 @@ def test_transformers_reads_the_saved_folder_alike(kind: str, tmp_path: Path) ->
     tokens = make_batch(model).tokens
     for part in (tokens, tokens[:, :5]):
         with torch.no_grad():
-            hidden, _ = model.encode(Batch(part), model.start(ROWS))
+            hidden = encode(model, Batch(part))
             expected = other.base_model(part).last_hidden_state
             logits = other(part).logits
             bare = AutoModel.from_pretrained(tmp_path).eval()(part).last_hidden_state
@@ -506,33 +479,27 @@ def test_transformers_reads_the_saved_folder_alike(kind: str, tmp_path: Path) ->
         assert torch.equal(model.guess(hidden), logits.argmax(-1))
     if kind.startswith("gpt"):
         other(tokens, labels=tokens).loss.backward()
-        hidden, _ = model.encode(Batch(tokens[:, :-1]), model.start(ROWS))
+        hidden = encode(model, Batch(tokens[:, :-1]))
         model.nats(hidden, tokens[:, 1:]).mean().backward()
-        for one, theirs in zip(model.module.parameters(), other.parameters(), strict=True):
-            torch.testing.assert_close(one.grad, theirs.grad, rtol=1e-4, atol=1e-6)
-    found = []
-    for module in (model.module.train(), other.train()):
+        found, wanted = ([p.grad for p in m.parameters()] for m in (model.module, other))
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    model.module.train()
+    with torch.no_grad():
         torch.manual_seed(5)  # one row: transformers draws anew for the places of each
-        with torch.no_grad():
-            if module is model.module:
-                found.append(model.encode(Batch(tokens[:1]), model.start(1))[0])
-            else:
-                found.append(other.base_model(tokens[:1]).last_hidden_state)
-    torch.testing.assert_close(*found, rtol=0, atol=1e-5)
-    assert not torch.allclose(found[0], hidden[:1, : found[0].shape[1]][:, :1], atol=1e-3)
+        found = encode(model, Batch(tokens[:1]))
+        torch.manual_seed(5)
+        expected = other.train().base_model(tokens[:1]).last_hidden_state
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(found[:, :1], hidden[:1, :1], atol=1e-3)
 
 
 @having("encode")
 @torch.no_grad()
 def test_dropout_is_on_in_training_alone(model: LanguageModel) -> None:
     batch = make_batch(model)
-
-    def encode_twice() -> bool:
-        return torch.equal(*(model.encode(batch, model.start(ROWS, ENTITIES))[0] for _ in range(2)))
-
-    assert encode_twice()
+    assert torch.equal(encode(model, batch), encode(model, batch))
     model.module.train()
-    assert not encode_twice()
+    assert not torch.equal(encode(model, batch), encode(model, batch))
 
 
 V, N = VOCABULARY, SMALL["window"]
@@ -646,18 +613,18 @@ def test_activations_are_computed_twice_only_where_it_is_asked_for(model: Langua
     layer = next(m for m in model.module.modules() if isinstance(m, torch.nn.ModuleList))[0]
     next(layer.children()).register_forward_pre_hook(lambda *given: calls.append(1))
     model.module.train()
-    for expected in (1, 2):
-        if expected == 2:
-            model.checkpoint_activations()
-        calls.clear()
-        model.encode(make_batch(model), model.start(ROWS, ENTITIES))[0].square().sum().backward()
-        assert len(calls) == expected
+    encode(model, make_batch(model)).square().sum().backward()
+    assert len(calls) == 1
+    model.checkpoint_activations()
+    encode(model, make_batch(model)).square().sum().backward()
+    assert len(calls) == 1 + 2
 
 
 @pytest.mark.parametrize(("kind", "saved", "told"), [
     ("gpt1", "gpt2", r"type 'gpt2', expected 'openai-gpt': name another"),
     ("bert", "gpt2", r"type 'gpt2', expected 'bert': name another"),
     ("electra", "gpt2", r"type 'gpt2', expected 'electra': name another"),
+    ("berte", "bert", "a model without entity attention: name another folder"),
     ("elmo", "taglm", r"type 'taglm', expected 'elmo': name another"),
     ("transformer-xl", "gpt1", r"type 'openai-gpt', expected 'xlnet': name another"),
     ("transformer-xl", "xlnet", r"attn_type 'bi', expected 'uni' of a Transformer-XL"),

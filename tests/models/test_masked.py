@@ -13,46 +13,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file
-from tiny import SMALL, VOCABULARY, lively_model, random_memory, tiny_corpus, tiny_entry, tiny_model
-from torch import Tensor
+from tiny import (
+    SMALL,
+    VOCABULARY,
+    hidden_window,
+    lively_model,
+    random_memory,
+    tiny_corpus,
+    tiny_entry,
+    tiny_model,
+)
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
 from transformers.data.data_collator import DataCollatorForLanguageModeling
 
-from entity_transformers import EntityMemory, add_entity_attention, kinds
+from entity_transformers import add_entity_attention
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.windows import WindowPlan
-from entity_transformers.models.base import IGNORED, Batch, LanguageModel, load_model
+from entity_transformers.models.base import IGNORED, Batch, LanguageModel
 from entity_transformers.models.bert import choose, choose_words, corrupt, see
 from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.entry import measure_held_out
 from entity_transformers.train.loop import mean_objective, show_window
 
-KINDS = ["bert", "electra"]
-WINDOW = SMALL["window"]
-both = pytest.mark.parametrize("kind", KINDS)
-
-
-def draw(rate: float = 0.15, rows: int = 400, width: int = 64) -> Any:
-    """Tokens, which of them are text (all but about a tenth) and which are chosen."""
-    generator = np.random.default_rng(0)
-    tokens = generator.integers(0, VOCABULARY, (rows, width))
-    text = generator.random((rows, width)) > 0.1
-    return tokens, text, choose(text, rate, generator)
+WINDOW, DEV = SMALL["window"], tiny_corpus(5, seed=9, split="dev")
+both = pytest.mark.parametrize("kind", ["bert", "electra"])
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.15, 0.5, 0.99])
 def test_of_each_row_s_text_the_rate_is_chosen(rate: float) -> None:
-    _, text, chosen = draw(rate)
-    count = text.sum(1)
-    assert chosen.sum(1).tolist() == [max(1, round(rate * n)) for n in count.tolist()]
-    assert not chosen[~text].any()
-
-
-def test_a_row_of_little_text_or_none_has_what_there_is() -> None:
-    text = np.zeros((3, 20), bool)
+    """About a tenth of each row is no text; some rows have little, and one has none."""
+    generator = np.random.default_rng(0)
+    text = generator.random((400, 64)) > 0.1
+    text[:3] = False
     text[1, 4] = text[2, [3, 9]] = True
-    chosen = choose(text, 0.99, np.random.default_rng(0))
-    assert chosen.tolist() == text.tolist()
+    chosen = choose(text, rate, generator)
+    count = text.sum(1).tolist()
+    assert chosen.sum(1).tolist() == [min(n, max(1, round(rate * n))) for n in count]
+    assert not chosen[~text].any()
 
 
 def test_every_place_is_chosen_as_often_as_another() -> None:
@@ -100,18 +97,18 @@ def test_a_model_hides_whole_words_where_it_is_told() -> None:
     shown = tiny_model("bert").draw(window, entry.lm, np.random.default_rng(0))
     hidden = shown.targets != IGNORED
     assert hidden.any()
-    same = (window.words[:, 1:] == window.words[:, :-1]) & ~window.begins[:, 1:]
-    same &= ~window.begins[:, :-1]
+    same = window.words[:, 1:] == window.words[:, :-1]
+    same &= ~window.begins[:, 1:] & ~window.begins[:, :-1]
     assert same.any()
     assert (hidden[:, 1:] == hidden[:, :-1])[same].all()
 
 
 def test_what_stands_in_the_place_of_chosen_tokens() -> None:
     """Masks, random and left tokens have their shares, within five standard errors."""
-    end, shares = 7, (0.8, 0.1)
-    tokens, _, chosen = draw(0.5, rows=4000)
-    tokens = np.where(tokens == end, end + 1, tokens)
-    generator = np.random.default_rng(5)
+    end, shares, generator = 7, (0.8, 0.1), np.random.default_rng(5)
+    tokens = generator.integers(0, VOCABULARY, (4000, 64))
+    tokens[tokens == end] += 1
+    chosen = generator.random(tokens.shape) < 0.5
     shown = corrupt(tokens, chosen, mask=VOCABULARY, shares=shares, generator=generator, end=end)
     assert np.array_equal(shown[~chosen], tokens[~chosen])
     was, now = tokens[chosen], shown[chosen]
@@ -139,12 +136,10 @@ def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: An
     positions = places - torch.where(begins, places, 0).cummax(1).values
     found = see(Batch(tokens, positions=positions, lengths=torch.tensor(lengths)))
     assert found is not None
-    for row in range(rows):
-        documents = begins[row].cumsum(0).tolist()
-        for i in range(window):
-            for j in range(window):
-                expected = documents[i] == documents[j] and j < lengths[row]
-                assert bool(found[row, 0, i, j]) == expected
+    for row, length in enumerate(lengths):
+        documents = begins[row].cumsum(0)
+        expected = (documents[:, None] == documents) & (places < length)
+        assert torch.equal(found[row, 0], expected)
     assert see(Batch(tokens)) is None
 
 
@@ -174,41 +169,30 @@ def test_draws_are_of_corpus_seed_and_step_alone(kind: str) -> None:
 
 @both
 def test_the_held_out_loss_is_the_same_whenever_it_is_asked_for(kind: str) -> None:
-    model, dev = lively_model(kind), tiny_corpus(5, seed=9, split="dev")
-    params = tiny_entry(kind).lm
+    model, params = lively_model(kind), tiny_entry(kind).lm
     before = torch.get_rng_state()
-    first = measure_held_out(model, dev, params)
+    first = measure_held_out(model, DEV, params)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(77)
-    assert measure_held_out(model, dev, params) == first == mean_objective(model, dev, params)
-    assert mean_objective(model, dev.head(0), params) == 0.0
+    assert measure_held_out(model, DEV, params) == first == mean_objective(model, DEV, params)
+    assert mean_objective(model, DEV.head(0), params) == 0.0
 
 
 def test_the_held_out_loss_of_a_causal_kind_is_that_of_all_its_tokens() -> None:
-    model, dev = lively_model("gpt2"), tiny_corpus(5, seed=9, split="dev")
-    expected = mean_loss(model, dev, window=WINDOW)
-    assert measure_held_out(model, dev, tiny_entry("gpt2").lm) == expected
+    model = lively_model("gpt2")
+    expected = mean_loss(model, DEV, window=WINDOW)
+    assert measure_held_out(model, DEV, tiny_entry("gpt2").lm) == expected
 
 
 def reference(model: LanguageModel, folder: Path) -> BertForMaskedLM:
-    """What transformers reads of the saved folder, by its own choice of class."""
+    """What transformers reads of the saved folder."""
     model.save(folder)
-    found = AutoModelForMaskedLM.from_pretrained(folder).eval()
-    assert type(found) is BertForMaskedLM
-    return found
-
-
-def hidden_window() -> tuple[Tensor, Tensor]:
-    """Tokens of four rows with masks among them, and the targets there."""
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(1, VOCABULARY, (4, WINDOW), generator=generator)
-    chosen = torch.rand(4, WINDOW, generator=generator) < 0.3
-    return tokens.masked_fill(chosen, VOCABULARY), tokens.masked_fill(~chosen, IGNORED)
+    return AutoModelForMaskedLM.from_pretrained(folder).eval()
 
 
 def test_loss_and_gradients_are_those_of_transformers(tmp_path: Path) -> None:
     model = lively_model("bert")
-    tokens, targets = hidden_window()
+    tokens, targets = hidden_window(4, 0.3)
     other = reference(model, tmp_path)
     expected = other(tokens, labels=targets).loss
     expected.backward()
@@ -216,9 +200,8 @@ def test_loss_and_gradients_are_those_of_transformers(tmp_path: Path) -> None:
     loss = summed / (targets != IGNORED).sum()
     loss.backward()
     assert loss.item() == pytest.approx(expected.item(), abs=1e-6)
-    gradients = {name: p.grad for name, p in other.named_parameters()}
-    for name, parameter in model.module.named_parameters():
-        torch.testing.assert_close(parameter.grad, gradients[name], rtol=1e-4, atol=1e-6)
+    pair = ({n: p.grad for n, p in m.named_parameters()} for m in (model.module, other))
+    torch.testing.assert_close(*pair, rtol=1e-4, atol=1e-6)
 
 
 @torch.no_grad()
@@ -226,44 +209,34 @@ def test_the_held_out_loss_is_that_of_transformers_window_by_window(tmp_path: Pa
     """Windows of one row each, cut where documents meet."""
     model = lively_model("bert")
     other, params = reference(model, tmp_path), tiny_entry("bert").lm
-    dev, total, count = tiny_corpus(5, seed=9, split="dev"), 0.0, 0
-    streams = SMALL["documents_per_step"]
-    windows = max(1, round((len(dev.tokens) - 5) / (streams * WINDOW)))
-    plan = WindowPlan(dev, streams=streams, window=WINDOW, windows=windows, seed=0)
+    total, count, streams = 0.0, 0, SMALL["documents_per_step"]
+    windows = max(1, round((len(DEV.tokens) - 5) / (streams * WINDOW)))
+    plan = WindowPlan(DEV, streams=streams, window=WINDOW, windows=windows, seed=0)
     for index in range(windows):
         window = show_window(model, plan, index, params, 0)
         for row in range(streams):
             starts = [*np.flatnonzero(window.positions[row] == 0), WINDOW]
             for start, end in pairwise(starts):
-                tokens, targets = (
-                    torch.from_numpy(array[row : row + 1, start:end])
-                    for array in (window.tokens, window.targets)
-                )
-                if (targets != IGNORED).any():
-                    number = int((targets != IGNORED).sum())
+                both = torch.from_numpy(np.stack([window.tokens, window.targets]))
+                tokens, targets = both[:, row : row + 1, start:end]
+                if number := int((targets != IGNORED).sum()):
                     total += number * other(tokens, labels=targets).loss.item()
                     count += number
-    assert mean_objective(model, dev, params) == pytest.approx(total / count, abs=1e-5)
-
-
-def make_labelled() -> tuple[Batch, EntityMemory]:
-    generator = torch.Generator().manual_seed(1)
-    tokens = torch.randint(1, VOCABULARY + 1, (4, WINDOW), generator=generator)
-    labels = torch.randint(0, 4, (4, WINDOW), generator=generator)
-    torch.manual_seed(2)
-    return Batch(tokens, labels), random_memory(4, 3, SMALL["width"])
+    assert mean_objective(model, DEV, params) == pytest.approx(total / count, abs=1e-5)
 
 
 @torch.no_grad()
 def test_transformers_bert_through_the_adapter_reads_the_folder(tmp_path: Path) -> None:
     model = lively_model("berte")
-    model.save(tmp_path)
-    plain = AutoModelForMaskedLM.from_pretrained(tmp_path)
+    plain = reference(model, tmp_path)
     assert type(plain) is BertForMaskedLM
     other = add_entity_attention(plain, gate="none").eval()
     missing = other.load_state_dict(load_file(tmp_path / "model.safetensors"), strict=False)
     assert not missing.unexpected_keys
-    batch, memory = make_labelled()
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(1, VOCABULARY + 1, (4, WINDOW), generator=generator)
+    labels = torch.randint(0, 4, (4, WINDOW), generator=generator)
+    batch, memory = Batch(tokens, labels), random_memory(4, 3, SMALL["width"])
     found, written = model.encode(batch, memory)
     hidden = other.bert(batch.tokens, entity_ids=batch.entity_ids, memory=memory).last_hidden_state
     torch.testing.assert_close(found, hidden, rtol=0, atol=1e-5)
@@ -271,19 +244,12 @@ def test_transformers_bert_through_the_adapter_reads_the_folder(tmp_path: Path) 
 
 
 def test_the_held_out_loss_is_with_the_labels_that_are_given() -> None:
-    model = lively_model("berte")
-    dev, params = tiny_corpus(5, seed=9, split="dev"), tiny_entry("berte").lm
-    on, off = (measure_held_out(model, give(dev, layer), params) for layer in ("gold", "none"))
+    model, params = lively_model("berte"), tiny_entry("berte").lm
+    on, off, again = (
+        measure_held_out(model, give(DEV, layer), params) for layer in ("gold", "none", "gold")
+    )
     assert abs(on - off) > 0.01
-    assert measure_held_out(model, give(dev, "gold"), params) == on
-
-
-def test_a_bert_without_entity_attention_is_refused(tmp_path: Path) -> None:
-    tiny_model("bert").save(tmp_path)
-    with pytest.raises(ValueError, match="a model without entity attention: name another folder"):
-        load_model(tmp_path, kinds.KINDS["berte"])
-    with pytest.raises(ValueError, match="a model without entity attention"):
-        tiny_model("berte", initial_weights=str(tmp_path))
+    assert again == on
 
 
 def test_how_much_of_the_text_is_predicted() -> None:

@@ -30,9 +30,8 @@ def witten_bell(texts: list[np.ndarray], history: tuple[int, ...], word: int, k:
         return 1 / VOCABULARY
     counts: Counter[tuple[int, ...]] = Counter()
     for text in texts:
-        whole = [END, END, *text.tolist()]
-        places = range(3, len(whole))  # the leading <|endoftext|> is not predicted
-        counts.update(tuple(whole[i - k + 1 : i + 1]) for i in places)
+        whole = [END, END, *text.tolist()]  # the leading <|endoftext|> is not predicted
+        counts.update(tuple(whole[i - k + 1 : i + 1]) for i in range(3, len(whole)))
     context = history[len(history) - k + 1 :]
     follow = {gram[-1]: n for gram, n in counts.items() if gram[:-1] == context}
     below = witten_bell(texts, history, word, k - 1)
@@ -57,10 +56,9 @@ def test_windows_read_one_after_the_other_are_the_text_read_at_once(texts, model
     tokens = torch.from_numpy(texts[0][None])
     whole = model.nats(model.encode(Batch(tokens[:, :-1]), model.start(1))[0], tokens[:, 1:])
     state, parts = model.start(1), []
-    for start in range(0, 40, 7):
-        end = min(start + 7, 40)
-        hidden, state = model.encode(Batch(tokens[:, start:end]), state)
-        parts.append(model.nats(hidden, tokens[:, start + 1 : end + 1]))
+    for part, wanted in zip(tokens[:, :-1].split(7, 1), tokens[:, 1:].split(7, 1), strict=True):
+        hidden, state = model.encode(Batch(part), state)
+        parts.append(model.nats(hidden, wanted))
     assert torch.equal(torch.cat(parts, 1), whole)
     again = model.encode(Batch(tokens[:, :9]), state.reset(torch.tensor([True])))[0]
     assert torch.equal(model.nats(again, tokens[:, 1:10]), whole[:, :9])
@@ -95,7 +93,6 @@ def test_two_texts_are_mixed_by_the_share_that_is_best(tmp_path: Path, texts, mo
 
 
 def test_more_than_a_key_can_hold_is_refused(texts: list[np.ndarray]) -> None:
-    with pytest.raises(
-        ValueError, match="order 5 over 12 tokens, expected at most order 4 and 65536"
-    ):
+    message = "order 5 over 12 tokens, expected at most order 4 and 65536"
+    with pytest.raises(ValueError, match=message):
         Counts.of(texts, 5, VOCABULARY, END)

@@ -19,6 +19,18 @@ from entity_transformers.models.weights import PACKAGES, Package, describe_weigh
 
 gguf = pytest.importorskip("gguf", reason="extra smollm2 is not installed")
 WIDTH, LAYERS, HEADS, GROUPS, UNITS = 64, 2, 4, 2, 96
+OWN = {"token_embd": ("embed_tokens", (258, WIDTH)), "output_norm": ("norm", (WIDTH,))}
+BLOCK = {
+    "attn_norm": ("input_layernorm", (WIDTH,)),
+    "ffn_norm": ("post_attention_layernorm", (WIDTH,)),
+    "attn_q": ("self_attn.q_proj", (WIDTH, WIDTH)),
+    "attn_k": ("self_attn.k_proj", (GROUPS * WIDTH // HEADS, WIDTH)),
+    "attn_v": ("self_attn.v_proj", (GROUPS * WIDTH // HEADS, WIDTH)),
+    "attn_output": ("self_attn.o_proj", (WIDTH, WIDTH)),
+    "ffn_gate": ("mlp.gate_proj", (UNITS, WIDTH)), "ffn_up": ("mlp.up_proj", (UNITS, WIDTH)),
+    "ffn_down": ("mlp.down_proj", (WIDTH, UNITS)),
+}  # fmt: skip
+"""Each tensor's name in transformers and its shape."""
 
 
 @pytest.fixture(scope="module")
@@ -31,26 +43,13 @@ def quantised(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "context_length": 32, "embedding_length": WIDTH, "block_count": LAYERS,
         "feed_forward_length": UNITS, "head_count": HEADS, "head_count_kv": GROUPS,
         "layer_norm_rms_eps": 1e-5, "rope_freq_base": 10000.0, "vocab_size": len(letters),
+        "tokenizer_model": "gpt2", "token_list": letters, "token_merges": ["a b"],
+        "token_types": [3, *[1] * (len(letters) - 1)], "bos_token_id": 0, "eos_token_id": 0,
     }.items():  # fmt: skip
         getattr(writer, f"add_{key}")(value)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(letters)
-    writer.add_token_merges(["a b"])
-    writer.add_token_types([3, *[1] * (len(letters) - 1)])
-    writer.add_bos_token_id(0)
-    writer.add_eos_token_id(0)
     generator = np.random.default_rng(1)
-    shapes = {"token_embd": (len(letters), WIDTH), "output_norm": (WIDTH,)}
-    head = WIDTH // HEADS
-    for layer in range(LAYERS):
-        shapes |= {
-            f"blk.{layer}.attn_norm": (WIDTH,), f"blk.{layer}.ffn_norm": (WIDTH,),
-            f"blk.{layer}.attn_q": (WIDTH, WIDTH), f"blk.{layer}.attn_k": (GROUPS * head, WIDTH),
-            f"blk.{layer}.attn_v": (GROUPS * head, WIDTH),
-            f"blk.{layer}.attn_output": (WIDTH, WIDTH), f"blk.{layer}.ffn_gate": (UNITS, WIDTH),
-            f"blk.{layer}.ffn_up": (UNITS, WIDTH), f"blk.{layer}.ffn_down": (WIDTH, UNITS),
-        }  # fmt: skip
-    for name, shape in shapes.items():
+    tensors = OWN | {f"blk.{i}.{name}": BLOCK[name] for i in range(LAYERS) for name in BLOCK}
+    for name, (_, shape) in tensors.items():
         values = generator.normal(size=shape).astype(np.float32)
         kind = gguf.GGMLQuantizationType.Q4_1 if len(shape) > 1 else None
         values = values if kind is None else gguf.quants.quantize(values, kind)
@@ -71,20 +70,13 @@ def test_dequantised_weights_are_ggufs_own(quantised: Path) -> None:
     folder = find_weights(str(quantised))
     found = load_file(folder / "model.safetensors")
     assert "lm_head.weight" not in found
-    names = {
-        "token_embd": "embed_tokens", "output_norm": "norm", "attn_norm": "input_layernorm",
-        "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-        "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-        "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-        "ffn_down": "mlp.down_proj",
-    }  # fmt: skip
     for tensor in gguf.GGUFReader(quantised).tensors:
         *layer, own = tensor.name.removesuffix(".weight").replace("blk.", "layers.").rsplit(".", 1)
         expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         if own in ("attn_q", "attn_k"):  # llama.cpp has the halves of a rotation side by side
             heads = HEADS if own == "attn_q" else GROUPS
             expected = expected.reshape(heads, -1, 2, WIDTH).swapaxes(1, 2).reshape(-1, WIDTH)
-        name = ".".join(["model", *layer, names[own], "weight"])
+        name = ".".join(["model", *layer, (OWN | BLOCK)[own][0], "weight"])
         np.testing.assert_array_equal(found.pop(name).numpy(), expected, err_msg=name)
     assert not found
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)

@@ -23,8 +23,8 @@ def packed_batch(entities: bool) -> Batch:
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(1, 40, (3, 40), generator=generator)
     labels = torch.randint(0, 5, (3, 40), generator=generator)
-    rows = [torch.cat([torch.arange(length) for length in lengths]) for lengths in LENGTHS]
-    return Batch(tokens, labels if entities else None, positions=torch.stack(rows))
+    rows = [[place for length in lengths for place in range(length)] for lengths in LENGTHS]
+    return Batch(tokens, labels if entities else None, positions=torch.tensor(rows))
 
 
 def encode(model: LanguageModel, batch: Batch) -> Tensor:

@@ -38,6 +38,11 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return path
 
 
+@pytest.fixture
+def model(folder: Path) -> PretrainedLM:
+    return PretrainedLM.load(folder).eval()
+
+
 @pytest.fixture(scope="module")
 def plain(folder: Path) -> Any:
     """The model as transformers loads it."""
@@ -52,9 +57,8 @@ def plain_losses(plain: Any, tokens: np.ndarray) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("window", "stride"), [(8, 4), (8, 8), (64, 64)])
-def test_windows_are_those_of_the_strided_recipe(folder, plain, window, stride):
+def test_windows_are_those_of_the_strided_recipe(model, plain, window, stride):
     """Of transformers' page on perplexity; a window of 64 holds a whole document."""
-    model = PretrainedLM.load(folder).eval()
     found = score_corpus(model, CORPUS, window=window, stride=stride, batch=2)
     for part in map(CORPUS.document, range(2)):
         tokens, expected, previous = CORPUS.tokens[part], [], 1
@@ -77,8 +81,7 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder, plain, tmp_path
     assert (losses - plain_losses(plain, CORPUS.tokens[:12])).abs().max() < 0.5
 
 
-def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> None:
-    model = PretrainedLM.load(folder).eval()
+def test_the_layers_of_a_tagger_are_transformers_hidden_states(model: PretrainedLM) -> None:
     encoder = LayerEncoder(model, 7)
     assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
     with torch.no_grad():
@@ -89,8 +92,8 @@ def test_the_layers_of_a_tagger_are_transformers_hidden_states(folder: Path) -> 
         np.testing.assert_allclose(split[:, place], layers[layer][0].numpy(), rtol=1e-6)
 
 
-def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
-    model, weights = PretrainedLM.load(folder).eval(), []
+def test_the_probe_sees_the_weights_of_every_head(model: PretrainedLM) -> None:
+    weights: list[torch.Tensor] = []
     model.show_attention()
     modules = model.attention_modules()["self"]
     assert (len(modules), model.heads) == (8, 4)
@@ -98,13 +101,12 @@ def test_the_probe_sees_the_weights_of_every_head(folder: Path) -> None:
         module.register_forward_hook(lambda _module, _inputs, output: weights.append(output[1]))
     with torch.no_grad():
         model.encode(Batch(TOKENS), model.start(1))
-    assert [one.shape for one in weights] == [(1, 4, 12, 12)] * 8
-    for one in weights:
-        torch.testing.assert_close(one.sum(-1), torch.ones(1, 4, 12))
+    sums = torch.stack([one.sum(-1) for one in weights])
+    torch.testing.assert_close(sums, torch.ones(8, 1, 4, 12))
+    assert {one.shape for one in weights} == {(1, 4, 12, 12)}
 
 
-def test_a_word_without_a_token_has_its_neighbours_vector(folder: Path) -> None:
-    model = PretrainedLM.load(folder).eval()
+def test_a_word_without_a_token_has_its_neighbours_vector(model: PretrainedLM) -> None:
     text = CORPUS.part(slice(0, 1))
     words = text.words.copy()
     words[words == 4] = 3  # its token belongs to the word before it
@@ -160,8 +162,7 @@ def test_a_border_is_put_before_each_part_of_a_sequence_that_has_none() -> None:
     ]
 
 
-def test_what_does_not_fit_the_model_is_named(folder: Path) -> None:
-    model = PretrainedLM.load(folder)
+def test_what_does_not_fit_the_model_is_named(model: PretrainedLM) -> None:
     values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
     fits, longer = (resolve("a", {"a": {**values, "window": n}}, {}, {}, KINDS) for n in (64, 65))
     check_fit(model, fits, VOCABULARY)

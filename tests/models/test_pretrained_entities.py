@@ -19,6 +19,7 @@ from entity_transformers.tasks.lambada import Passage, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
 WINDOW, BLOCKS = 8, 2
+HOW = {"window": WINDOW, "stride": WINDOW, "batch": 4}
 TEXT = give(tiny_corpus(12, seed=3), "gold")
 FACTS: dict[str, Any] = {
     "blocks": BLOCKS, "gate": "zero", "values": "both", "layer_norm": False, "alibi": True,
@@ -36,12 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def make(folder: Path, adapter: str, gate: str = "zero") -> PretrainedE:
+def make(folder: Path, adapter: str, **changes: Any) -> PretrainedE:
     torch.manual_seed(1)
-    facts = FACTS | {"adapter": adapter, "gate": gate}
-    model = PretrainedE(PretrainedLM.load(folder).module, facts)
-    model.eval()
-    return model
+    facts = FACTS | {"adapter": adapter} | changes
+    return PretrainedE(PretrainedLM.load(folder).module, facts).eval()
 
 
 def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> PretrainedE:
@@ -49,6 +48,12 @@ def make_upper(model: PretrainedE, folder: Path, tmp_path: Path) -> PretrainedE:
     base = PretrainedLM.load(folder).eval()
     weights = folder / "model.safetensors"
     return model.above(keep_states(base, weights, TEXT, model.cut, WINDOW, tmp_path))
+
+
+def first_rows() -> tuple[torch.Tensor, torch.Tensor]:
+    """The text's first tokens and their labels in rows of a window."""
+    tokens, labels = (torch.from_numpy(x[:40].astype(np.int64)) for x in (TEXT.tokens, TEXT.gold))
+    return tokens.view(5, WINDOW), labels.view(5, WINDOW)
 
 
 def learn(
@@ -65,12 +70,10 @@ def learn(
     ("adapter", "gate"), [("entities", "zero"), ("entities", "none"), ("lora", "zero")]
 )
 def test_it_begins_as_the_base_to_the_bit(folder: Path, adapter: str, gate: str) -> None:
-    model = make(folder, adapter, gate)
+    model, (tokens, labels) = make(folder, adapter, gate=gate), first_rows()
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    tokens = torch.from_numpy(TEXT.tokens[:16].astype(np.int64)).view(2, 8)
-    labels = torch.from_numpy(TEXT.gold[:16].astype(np.int64)).view(2, 8)
     with torch.no_grad():
-        found, _ = model.encode(Batch(tokens, labels), model.start(2, 9))
+        found, _ = model.encode(Batch(tokens, labels), model.start(5, 9))
         assert torch.equal(found @ model.output_weight.T, plain(tokens).logits)
     learnt = sum(one.numel() for one in model.learnt().values())
     base = sum(one.numel() for one in plain.parameters())
@@ -85,18 +88,15 @@ def test_cached_states_give_what_the_whole_model_does(folder, tmp_path, layer):
     """To float16's precision, memory and all, with weights that have left their start."""
     model = make(folder, "entities")
     torch.manual_seed(7)
-    with torch.no_grad():
-        for name, one in model.module.named_parameters():
-            if one.requires_grad:
-                one.add_(torch.randn_like(one) * (1.0 if "gate" in name else 0.1))
+    stir(model.module, 0.1, 1.0, "entity_attn")
     text = give(TEXT, layer)
     upper = make_upper(model, folder, tmp_path)
-    whole = score_corpus(model, text, window=WINDOW, stride=WINDOW, batch=3)
+    whole = score_corpus(model, text, **HOW)
     scored = len(whole) - len(text)
     found = score_states(upper, text, WINDOW)
     assert found == pytest.approx(whole.sum(dtype=np.float64) / scored, abs=2e-3)
     if layer == "gold":
-        off = score_corpus(model, give(TEXT, "none"), window=WINDOW, stride=WINDOW, batch=3)
+        off = score_corpus(model, give(TEXT, "none"), **HOW)
         assert np.abs(off - whole).max() > 0.1
 
 
@@ -114,17 +114,16 @@ def test_passages_are_read_from_states_as_by_the_whole_model(folder: Path, tmp_p
 
 
 def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_path: Path) -> None:
-    model = PretrainedLM.load(folder)
-    model.eval()
+    model = PretrainedLM.load(folder).eval()
     weights = folder / "model.safetensors"
     first = keep_states(model, weights, TEXT, 3, WINDOW, tmp_path)
     assert (first.dtype, first.shape) == (np.float16, (len(TEXT.tokens), 16))
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    tokens = torch.from_numpy(TEXT.tokens[TEXT.document(1)][:WINDOW].astype(np.int64))[None]
+    part = slice(int(TEXT.offsets[1]), int(TEXT.offsets[1]) + WINDOW)
     with torch.no_grad():
+        tokens = torch.from_numpy(TEXT.tokens[part].astype(np.int64))[None]
         expected = plain(tokens, output_hidden_states=True).hidden_states[3][0]
-    start = int(TEXT.offsets[1])
-    np.testing.assert_allclose(first[start : start + WINDOW], expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(first[part], expected, rtol=1e-3, atol=1e-3)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}
     keep_states(model, weights, TEXT, 3, WINDOW, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")} == before
@@ -159,12 +158,10 @@ def test_what_was_learnt_is_saved_and_the_base_stays(folder, tmp_path, adapter):
     saved = tmp_path / "saved"
     store(PretrainedLM.load(folder), folder, saved, "float32")
     model.save(saved)
-    again = PretrainedE.load(saved)
-    again.eval()
-    for one in (again, model):
-        assert one.can("entities")
-    how = {"window": WINDOW, "stride": WINDOW, "batch": 4}
-    np.testing.assert_array_equal(*(score_corpus(one, TEXT, **how) for one in (again, model)))
+    again = PretrainedE.load(saved).eval()
+    assert again.can("entities")
+    assert model.can("entities")
+    np.testing.assert_array_equal(*(score_corpus(one, TEXT, **HOW) for one in (again, model)))
 
 
 @pytest.mark.parametrize("adapter", ["entities", "lora"])
@@ -172,25 +169,19 @@ def test_a_bfloat16_model_learns_in_float32(folder: Path, tmp_path: Path, adapte
     """The base stays bfloat16, what learns is float32; scores are those of float32, nearly."""
     saved = tmp_path / "saved"
     store(PretrainedLM.load(folder, torch.bfloat16), folder, saved, "bfloat16")
-    torch.manual_seed(1)
-    model = PretrainedE(PretrainedLM.load(saved).module, FACTS | {"adapter": adapter})
-    model.eval()
+    model = make(saved, adapter)
     assert {one.dtype for one in model.learnt().values()} == {torch.float32}
     kept = {one.dtype for one in model.module.parameters() if not one.requires_grad}
     assert kept == {torch.bfloat16}
-    base, weights = PretrainedLM.load(saved).eval(), saved / "model.safetensors"
-    states = keep_states(base, weights, TEXT, 3, WINDOW, tmp_path)
-    upper = model.above(states)
+    upper = make_upper(model, saved, tmp_path)
     before = score_states(upper, TEXT, WINDOW)
-    plain = score_corpus(make(folder, adapter), TEXT, window=WINDOW, stride=WINDOW, batch=4)
+    plain = score_corpus(make(folder, adapter), TEXT, **HOW)
     assert before == pytest.approx(plain.sum() / (len(TEXT.tokens) - len(TEXT)), abs=0.02)
-    assert learn(model, states)["dev_loss_on"] < before - 0.05
+    assert learn(model, upper.states)["dev_loss_on"] < before - 0.05
 
 
 def guided(folder: Path, weight: float) -> PretrainedE:
-    torch.manual_seed(1)
-    facts = FACTS | {"adapter": "lora", "antecedent_weight": weight}
-    model = PretrainedE(PretrainedLM.load(folder).module, facts).eval()
+    model = make(folder, "lora", antecedent_weight=weight)
     stir(model.module, 0.1, part="lora")
     return model
 
@@ -199,7 +190,7 @@ def test_a_guided_head_is_that_of_the_attention_weights_summed_by_hand(folder: P
     """The first head of the lowest block that learns, in training alone; hidden states stay."""
     model = guided(folder, 0.5)
     model.show_attention()
-    tokens = torch.from_numpy(TEXT.tokens[:16].astype(np.int64)).view(2, 8)
+    tokens = first_rows()[0][:2]
     labels = torch.tensor([[1, 1, 0, 1, 2, 2, 1, 2], [0, 3, 0, 3, 0, 3, 3, 0]])
     hidden, state = model.encode(Batch(tokens, labels), model.start(2))
     with torch.no_grad():
@@ -223,8 +214,7 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
         learn(model, upper.states, 4, adapter="lora", antecedent_weight=weight)
         model.facts["antecedent_weight"] = 1.0
         model.show_attention()
-        columns = (torch.from_numpy(x[:40].astype(np.int64)) for x in (TEXT.tokens, TEXT.gold))
-        _, state = model.encode(Batch(*(x.view(5, 8) for x in columns)), model.start(5))
+        _, state = model.encode(Batch(*first_rows()), model.start(5))
         lacking.append(state.penalty.item())
         learnt.append(model.learnt())
     assert lacking[1] < lacking[0] - 1
@@ -236,6 +226,5 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
 
 def test_states_of_another_corpus_are_places_in_it() -> None:
     part = index_states(TEXT).pick([2, 0])
-    places = np.arange(len(TEXT.tokens))
-    expected = np.concatenate([places[TEXT.document(2)], places[TEXT.document(0)]])
-    np.testing.assert_array_equal(part.tokens, expected)
+    documents = [np.r_[TEXT.document(number)] for number in (2, 0)]
+    np.testing.assert_array_equal(part.tokens, np.concatenate(documents))

@@ -26,14 +26,11 @@ from entity_transformers.models.folders import INDEX
 kinds = pytest.mark.parametrize("kind", ["gpt2", "electra", "lstm"])
 
 
-class Planted:
-    """Whose pickle, when it is loaded, makes a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+class Planted(str):
+    """The path of a folder, which its pickle makes when it is loaded."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, (str(self.folder),)
+        return os.mkdir, (str(self),)
 
 
 @pytest.fixture
@@ -57,8 +54,7 @@ def test_a_pickle_is_never_loaded(folder: Path, kind: str, name: str, tmp_path: 
     (folder / "model.safetensors").unlink()
     (folder / name).write_bytes(pickle.dumps(Planted(tmp_path / "run")))
     message = rf"no model\*\.safetensors .*{name}.* a pickle can run code: save it"
-    unread = "model: can't be loaded"
-    refuse(folder, kind, unread if name == "model.safetensors" else message)
+    refuse(folder, kind, "model: can't be loaded" if name == "model.safetensors" else message)
     assert not (tmp_path / "run").exists()
 
 
@@ -200,9 +196,9 @@ def test_a_config_that_nothing_can_be_made_of_is_one_line(tmp_path, case, monkey
 
 def test_too_little_memory_is_no_fault_of_the_folder(tmp_path, monkeypatch):
     tiny_model("gpt2").save(tmp_path)
-    reader = find_class(KINDS["gpt2"]).of
     for fault in (MemoryError, RuntimeError("DefaultCPUAllocator: not enough memory")):
-        monkeypatch.setattr(reader, "from_pretrained", Mock(side_effect=fault))
+        reader = Mock(side_effect=fault)
+        monkeypatch.setattr(find_class(KINDS["gpt2"]).of, "from_pretrained", reader)
         with pytest.raises((MemoryError, RuntimeError)):
             load_model(tmp_path, KINDS["gpt2"])
 

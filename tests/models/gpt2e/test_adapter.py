@@ -10,13 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tiny import GPT2_SHAPE as GPT2
-from tiny import random_memory, stir, tiny_gpt2
+from tiny import random_memory, stir, tiny_gpt2, tiny_llama
 from torch import Tensor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
-    LlamaConfig,
-    LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     PreTrainedModel,
@@ -25,7 +23,6 @@ from transformers import (
 )
 
 from entity_transformers import (
-    EntityMemory,
     GPT2EConfig,
     GPT2EForCausalLM,
     add_entity_attention,
@@ -38,21 +35,18 @@ SMALL: dict[str, Any] = {
     "vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
     "intermediate_size": 32,
 }  # fmt: skip
-LLAMA = SMALL | {"num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1}
-LLAMA["eos_token_id"] = None
+LLAMA = SMALL | {"num_key_value_heads": 1, "bos_token_id": 1, "eos_token_id": None}
 GREEDY: dict[str, Any] = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
 
 
 def make_base(name: str, folder: Path) -> PreTrainedModel:
     """A tiny random checkpoint, saved and loaded again as a user's would be."""
     torch.manual_seed(0)
-    bert = BertConfig(**SMALL, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    models = {
+    model = {
         "gpt2": tiny_gpt2,
-        "llama": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA)),
-        "bert": lambda: BertForMaskedLM(bert),
-    }
-    model = models[name]()
+        "llama": lambda: tiny_llama(**LLAMA),
+        "bert": lambda: BertForMaskedLM(BertConfig(**SMALL)),
+    }[name]()
     stir(model, 0.1)
     model.save_pretrained(folder)
     return type(model).from_pretrained(folder).eval()
@@ -63,11 +57,12 @@ def open_gates(model: PreTrainedModel) -> None:
     stir(model, 0.3, part="entity_attn")
 
 
-def make_input(length: int = 11) -> tuple[Tensor, Tensor, EntityMemory]:
+def make_input(length: int = 11) -> tuple[Tensor, dict[str, Any]]:
+    """Tokens, and the entities that a model is given with them."""
     torch.manual_seed(3)
     ids = torch.randint(1, 4, (2, length)) * (torch.rand(2, length) < 0.5)
-    memory = random_memory(2, 3, 16)
-    return torch.randint(1, 31, (2, length)), ids, memory
+    given = {"entity_ids": ids, "memory": random_memory(2, 3, 16)}
+    return torch.randint(1, 31, (2, length)), given
 
 
 NAMES = ["gpt2", "llama", "bert"]
@@ -78,20 +73,18 @@ CACHES = [{"use_cache": True}, {"use_cache": False}, STATIC]
 @pytest.mark.parametrize("name", NAMES)
 def test_closed_gate_changes_no_bit_and_an_open_one_does(name: str, tmp_path: Path) -> None:
     base = make_base(name, tmp_path)
-    tokens, ids, memory = make_input()
+    tokens, entities = make_input()
     expected = base(tokens).logits
     model = add_entity_attention(copy.deepcopy(base), layer_norm=True)
-    for given in ({}, {"entity_ids": ids, "memory": memory}, {"entity_states": memory.read(ids)}):
+    states = entities["memory"].read(entities["entity_ids"])
+    for given in ({}, entities, {"entity_states": states}):
         assert torch.equal(model(tokens, **given).logits, expected)
-    loss = model(tokens, entity_ids=ids, memory=memory, labels=tokens).loss
-    loss.backward()
+    model(tokens, **entities, labels=tokens).loss.backward()
     gates = [parameter for key, parameter in model.named_parameters() if key.endswith("gate")]
-    assert len(gates) == 2
-    assert all(gate.grad.abs().item() > 0 for gate in gates)
+    assert [gate.grad.abs().item() > 0 for gate in gates] == [True, True]
     open_gates(model)
-    assert not torch.allclose(
-        model(tokens, entity_ids=ids, memory=memory).logits, model(tokens).logits, atol=1e-3
-    )
+    one, other = (model(tokens, **given).logits for given in (entities, {}))
+    assert not torch.allclose(one, other, atol=1e-3)
 
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
@@ -100,14 +93,13 @@ def test_padding_and_no_entities_as_vectors_of_ones(name, implementation, tmp_pa
     model = add_entity_attention(make_base(name, tmp_path), values="both", gate="none")
     model.set_attn_implementation(implementation)
     open_gates(model)
-    tokens, ids, memory = make_input()
+    tokens, given = make_input()
     ones = model(tokens, entity_states=torch.ones(2, 11, 16)).logits
     torch.testing.assert_close(model(tokens).logits, ones, rtol=0, atol=5e-6)
     mask = torch.ones_like(tokens)
     mask[1, 6:] = 0
-    alone = memory.select(slice(1, None))
-    given = {"entity_ids": ids, "memory": memory}
-    for both, one in (({}, {}), (given, {"entity_ids": ids[1:, :6], "memory": alone})):
+    alone = {"entity_ids": given["entity_ids"][1:, :6], "memory": given["memory"].select([1])}
+    for both, one in (({}, {}), (given, alone)):
         padded = model(tokens, attention_mask=mask, **both).logits[1, :6]
         expected = model(tokens[1:, :6], **one).logits[0]
         torch.testing.assert_close(padded, expected, rtol=0, atol=5e-6)
@@ -117,11 +109,10 @@ def test_padding_and_no_entities_as_vectors_of_ones(name, implementation, tmp_pa
 def test_decoders_hide_later_tokens_and_bert_does_not(name: str, tmp_path: Path) -> None:
     model = add_entity_attention(make_base(name, tmp_path), gate="none")
     open_gates(model)
-    tokens, ids, memory = make_input()
-    before = model(tokens, entity_ids=ids, memory=memory).logits
-    changed = ids.clone()
-    changed[:, 7:] = (changed[:, 7:] + 1) % 4
-    after = model(tokens, entity_ids=changed, memory=memory).logits
+    tokens, given = make_input()
+    before = model(tokens, **given).logits
+    given["entity_ids"][:, 7:] = (given["entity_ids"][:, 7:] + 1) % 4
+    after = model(tokens, **given).logits
     assert torch.equal(before[:, :7], after[:, :7]) == (name != "bert")
     assert not torch.allclose(before[:, 7:], after[:, 7:])
     # No entities: a decoder averages over earlier values only, BERT over all.
@@ -137,11 +128,10 @@ def test_equals_gpt2e_with_the_same_weights(tmp_path: Path) -> None:
     config = GPT2EConfig(**GPT2, entity_layer_norm=True, entity_values="both")
     gpt2e = GPT2EForCausalLM(config).eval()
     assert not any(gpt2e.load_state_dict(model.state_dict()))
-    tokens, ids, memory = make_input()
-    for given in ({"entity_ids": ids, "memory": memory}, {}, {"use_cache": False}):
+    tokens, entities = make_input()
+    for given in (entities, {}, {"use_cache": False}):
         one, other = (m(tokens, output_hidden_states=True, **given) for m in (model, gpt2e))
-        for ours, theirs in zip(one.hidden_states, other.hidden_states, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+        torch.testing.assert_close(one.hidden_states, other.hidden_states, rtol=0, atol=1e-6)
         torch.testing.assert_close(one.logits, other.logits, rtol=0, atol=1e-6)
 
 
@@ -154,8 +144,7 @@ def test_entity_attention_saved_alone_fits_its_model_and_no_other(name, tmp_path
     save_entity_attention(model, tmp_path / "alone")
     saved = load_file(tmp_path / "alone" / "entity_attention.safetensors")
     assert {key.split(".entity_attn.")[0][-1] for key in saved} == {"1"}
-    tokens, ids, memory = make_input()
-    given = {"entity_ids": ids, "memory": memory}
+    tokens, given = make_input()
     expected = model(tokens, **given).logits
     fresh = make_base(name, tmp_path / "base")
     again = load_entity_attention(tmp_path / "alone", fresh)
@@ -169,7 +158,7 @@ def test_entity_attention_saved_alone_fits_its_model_and_no_other(name, tmp_path
         assert torch.equal(named.eval()(tokens, **given).logits, expected)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("name", NAMES[:2])
 @pytest.mark.parametrize("alibi", [False, True])
 @pytest.mark.parametrize("cached", CACHES, ids=str)
 def test_generate_takes_entities_and_equals_full_passes(name, cached, alibi, tmp_path):
@@ -178,19 +167,18 @@ def test_generate_takes_entities_and_equals_full_passes(name, cached, alibi, tmp
     open_gates(model)
     torch.manual_seed(1)
     stir(model, 0.5, 0.05)  # else it repeats one token, whatever it reads
-    tokens, ids, memory = make_input()
+    tokens, given = make_input()
 
     def rule(sofar: Tensor, known: Tensor) -> Tensor:
         return torch.where(sofar[:, -1] % 3 == 0, known[:, -1], sofar[:, -1] % 4)
 
     how = {"max_new_tokens": 6, **GREEDY}
-    given = {"entity_ids": ids, "memory": memory, "new_entities": rule}
-    found = model.generate(tokens, **given, **cached, **how)
-    slow, given = tokens, ids
+    found, slow = model.generate(tokens, **given, new_entities=rule, **cached, **how), tokens
     for _ in range(6):
-        logits = model(slow, entity_ids=given, memory=memory, use_cache=False).logits
+        logits = model(slow, **given, use_cache=False).logits
         slow = torch.cat([slow, logits[:, -1:].argmax(-1)], 1)
-        given = torch.cat([given, rule(slow, given)[:, None]], 1)
+        ids = given["entity_ids"]
+        given["entity_ids"] = torch.cat([ids, rule(slow, ids)[:, None]], 1)
     assert torch.equal(found, slow)
     assert not torch.equal(model.generate(tokens, **how), slow)
 
@@ -209,16 +197,15 @@ WAYS = [("gpt2", adapt), ("llama", adapt), ("gpt2", make_gpt2e)]
 @pytest.mark.parametrize(("name", "make"), WAYS)
 def test_generate_from_embeddings_as_the_model_did(name: str, make: Any, tmp_path: Path) -> None:
     base = make_base(name, tmp_path)
-    tokens = make_input()[0]
+    tokens, entities = make_input()
     given = {"inputs_embeds": base.get_input_embeddings()(tokens), "max_new_tokens": 4}
     given |= GREEDY | {"attention_mask": torch.ones_like(tokens)}
     model, expected = make(base, tmp_path), base.generate(**given)
     assert torch.equal(model.generate(**given), expected)
-    _, ids, memory = make_input()
-    entities = {"entity_ids": ids, "memory": memory, "input_ids": tokens}
-    assert torch.equal(model.generate(**given, **entities)[:, tokens.shape[1] :], expected)
+    found = model.generate(**given, **entities, input_ids=tokens)
+    assert torch.equal(found[:, tokens.shape[1] :], expected)
     with pytest.raises(ValueError, match="entity_ids were given with an assistant_model, whose"):
-        model.generate(tokens, **{**entities, "assistant_model": base, "input_ids": None})
+        model.generate(tokens, **entities, assistant_model=base)
 
 
 @pytest.mark.parametrize("make", [adapt, make_gpt2e])
@@ -229,13 +216,11 @@ def test_prompts_of_peft_generate_as_with_the_model(how: str, make: Any, tmp_pat
     base = make_base("gpt2", tmp_path)
     models = [peft.get_peft_model(one, config).eval() for one in (base, make(base, tmp_path))]
     models[1].prompt_encoder.load_state_dict(models[0].prompt_encoder.state_dict())
-    tokens, ids, memory = make_input()
+    tokens, entities = make_input()
     given = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "max_new_tokens": 4}
-    given |= GREEDY
-    plain, found = (model.generate(**given) for model in models)
-    assert torch.equal(plain, found)
+    assert torch.equal(*(model.generate(**given, **GREEDY) for model in models))
     with pytest.raises(ValueError, match="prompt learning"):
-        models[1].generate(**given, entity_ids=ids, memory=memory)
+        models[1].generate(**given, **GREEDY, **entities)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -246,16 +231,16 @@ def test_a_pickle_gives_the_same_model(name: str, protocol: int, tmp_path: Path)
     open_gates(model)
     back = pickle.loads(pickle.dumps(model, protocol))
     assert type(back) is type(model)
-    tokens, ids, memory = make_input()
-    for given in ({}, {"entity_ids": ids, "memory": memory}):
+    tokens, entities = make_input()
+    for given in ({}, entities):
         assert torch.equal(back(tokens, **given).logits, model(tokens, **given).logits)
 
 
 def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: Path) -> None:
     model = add_entity_attention(make_base("llama", tmp_path))
-    tokens, ids, _ = make_input()
-    names = ("input_ids", "entity_ids", "labels")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(tokens, ids, tokens, strict=True)]
+    tokens, given = make_input()
+    pairs = zip(tokens, given["entity_ids"], strict=True)
+    rows = [{"input_ids": row, "entity_ids": ids, "labels": row} for row, ids in pairs]
     arguments = TrainingArguments(str(tmp_path), max_steps=1, report_to=[], use_cpu=True)
     with pytest.raises(ValueError, match="entity_ids were given without memory"):
         Trainer(model=model, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
@@ -263,30 +248,30 @@ def test_trainer_does_not_train_without_the_entities_that_it_is_given(tmp_path: 
 
 def test_a_model_that_keeps_its_arguments_to_itself_is_found_out(tmp_path: Path) -> None:
     model = add_entity_attention(make_base("gpt2", tmp_path))
-    tokens, ids, memory = make_input()
+    tokens, given = make_input()
     forward = model.transformer.forward
     model.transformer.forward = lambda *args, entities=None, **kwargs: forward(*args, **kwargs)
     model(tokens)
     with pytest.raises(ValueError, match="does not hand keyword arguments to its blocks"):
-        model(tokens, entity_ids=ids, memory=memory)
+        model(tokens, **given)
 
 
-@pytest.mark.parametrize("given", ["entities", "nothing"])
-def test_more_tokens_than_positions_are_refused_in_words(given: str, tmp_path: Path) -> None:
+def test_more_tokens_than_positions_are_refused_in_words(tmp_path: Path) -> None:
     model = add_entity_attention(make_base("gpt2", tmp_path))
-    tokens, ids, memory = make_input(length=65)
-    entities = {"entity_ids": ids, "memory": memory} if given == "entities" else {}
-    with pytest.raises(ValueError, match=r"text has position 64, .*n_positions 64.*in windows"):
-        model(tokens, **entities)
+    tokens, entities = make_input(length=65)
+    for given in (entities, {}):
+        with pytest.raises(ValueError, match=r"text has position 64, .*n_positions 64.*in windows"):
+            model(tokens, **given)
     cache = model(tokens[:, :60], use_cache=True).past_key_values
     with pytest.raises(ValueError, match="text has position 64"):
         model(tokens[:, 60:], past_key_values=cache)
 
 
 SLIDING = MistralConfig(**LLAMA, sliding_window=4)
+IDS = make_input()[1]["entity_ids"]
 CANNOT: list[tuple[Any, str]] = [
     (lambda model, base: add_entity_attention(model), "already"),
-    (lambda model, base: run(model, cut=1), r"\[2, 10\], expected \[2, 11\]"),
+    (lambda model, base: run(model, entity_ids=IDS[:, 1:]), r"\[2, 10\], expected \[2, 11\]"),
     (lambda model, base: run(model, memory=None), "without memory"),
     (lambda model, base: add_entity_attention(base, gate="Zero"), "gate"),
     (lambda model, base: add_entity_attention(base, values="hiden"), "gate"),
@@ -297,9 +282,9 @@ CANNOT: list[tuple[Any, str]] = [
 ]
 
 
-def run(model: PreTrainedModel, cut: int = 0, **more: Any) -> None:
-    tokens, ids, memory = make_input()
-    model(tokens, **{"entity_ids": ids[:, cut:], "memory": memory} | more)
+def run(model: PreTrainedModel, **more: Any) -> None:
+    tokens, given = make_input()
+    model(tokens, **given | more)
 
 
 @pytest.mark.parametrize(("ask", "message"), CANNOT, ids=[message for _, message in CANNOT])

@@ -50,14 +50,13 @@ def continue_slowly(
 GREEDY: dict[str, Any] = {"do_sample": False, "pad_token_id": 0}
 
 
-@pytest.mark.parametrize(
-    "how", [{"use_cache": True}, {"use_cache": False}, {"static": True}], ids=str
-)
+@pytest.mark.parametrize("how", [
+    {"use_cache": True}, {"use_cache": False},
+    {"cache_implementation": "static", "disable_compile": True},
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("rule", [0, 2, pick_entity])
 def test_generate_equals_full_passes(rule: Any, how: dict[str, Any]) -> None:
     """Of each document alone, whose tokens begin after padding in the first."""
-    if "static" in how:
-        how = {"cache_implementation": "static", "disable_compile": True}
     model = make_model(eos_token_id=None)
     tokens, ids, memory = make_input()
     given = {"entity_ids": ids, "memory": memory, "new_entities": rule, **how, **GREEDY}

@@ -61,11 +61,7 @@ def assert_same(
     for layer, output in zip((plain, fast), outputs, strict=True):
         wanted = [*inputs, *layer.parameters()]
         gradients.append(torch.autograd.grad(output, wanted, weighting, True, allow_unused=True))
-    names = [*map(str, range(len(inputs))), *(name for name, _ in plain.named_parameters())]
-    for name, slow, quick in zip(names, *gradients, strict=True):
-        assert (slow is None) == (quick is None), name
-        if slow is not None:
-            torch.testing.assert_close(quick, slow, **CLOSE, msg=lambda m, n=name: f"{n}: {m}")
+    torch.testing.assert_close(*gradients, **CLOSE)
 
 
 def make_starts(length: int) -> Tensor:
@@ -75,11 +71,13 @@ def make_starts(length: int) -> Tensor:
 
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
-@pytest.mark.parametrize("length", [1, 2, 40])
+@pytest.mark.parametrize("length", [1, 2, 32, 100])
 @pytest.mark.parametrize("is_causal", [True, False])
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)
 def test_shortcuts_equal_the_plain_form(switches, is_causal, length, kernel):
-    """Few tokens (two products around the mean) and many (their matrices multiplied first)."""
+    """Few tokens (two products around the mean) and many (their matrices multiplied first); a
+    block of a mean so far, and several.
+    """
     plain, fast = make_layers(kernel, is_causal=is_causal, **switches)
     hidden, rows, ids = make_inputs(length)
     picks, each = flat_rows(ids, ROWS), gather_rows(rows, flat_rows(ids, ROWS))
@@ -198,16 +196,6 @@ def test_what_is_put_around_a_projection_counts_without_entities_too(values, cac
     cache = DynamicCache() if cached else None
     found, _ = fast(hidden, Entities(uniform=True), past_key_values=cache)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 31, 32, 33, 100])
-def test_mean_so_far_equals_the_loop(length: int) -> None:
-    torch.manual_seed(length)
-    states = torch.randn(2, length, 3) + 5
-    expected = torch.stack([states[:, : t + 1].double().mean(1) for t in range(length)], dim=1)
-    torch.testing.assert_close(mean_so_far(states).double(), expected, rtol=1e-6, atol=1e-6)
-    whole = mean_so_far(states, is_causal=False)
-    torch.testing.assert_close(whole, states.mean(1, keepdim=True).expand_as(states))
 
 
 def test_mean_of_packed_documents_forgets_large_neighbours() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 import torch
 from plainly import normalise
@@ -54,12 +55,19 @@ def draw_text(length: int, seed: int = 0, entities: int = 4) -> tuple[Tensor, Te
     return tokens, labels
 
 
-def read(model: GPT2Pointer, tokens: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+def cut(tokens: Tensor, labels: Tensor | None, sizes: int | list[int] = WINDOW) -> list[Batch]:
+    """The windows of a text [1, T]."""
+    parts = tokens.split(sizes, 1)
+    known = [None] * len(parts) if labels is None else labels.split(sizes, 1)
+    return list(map(Batch, parts, known))
+
+
+def read(
+    model: GPT2Pointer, tokens: Tensor, labels: Tensor | None, sizes: int | list[int] = WINDOW
+) -> tuple[Tensor, Tensor]:
     """Hidden states [1, T, W] and log p of every token [1, T, V], window by window."""
     state, hidden, said = model.start(len(tokens), 400), [], []
-    for start in range(0, tokens.shape[1], WINDOW):
-        part = slice(start, start + WINDOW)
-        batch = Batch(tokens[:, part], None if labels is None else labels[:, part])
+    for batch in cut(tokens, labels, sizes):
         found, state = model.encode(batch, state)
         hidden.append(found[..., : model.width])
         said.append(model.logits(found).log_softmax(-1))
@@ -170,13 +178,11 @@ def test_gradients_are_those_of_the_equations_through_six_windows() -> None:
     tokens, labels = draw_text(6 * WINDOW, seed=3)
     targets = tokens.roll(-1, 1)
     targets[0, 5], targets[0, -1] = -100, -100
-    state, losses = model.start(1, 4), []
-    for start in range(0, 6 * WINDOW, WINDOW):
-        part = slice(start, start + WINDOW)
-        batch = Batch(tokens[:, part], labels[:, part])
-        loss, state = model.sum_losses(batch, targets[:, part], state, 1.0, None)
-        losses.append(loss)
-    torch.stack(losses).sum().backward()
+    state, total = model.start(1, 4), 0.0
+    for batch, wanted in zip(cut(tokens, labels), targets.split(WINDOW, 1), strict=True):
+        loss, state = model.sum_losses(batch, wanted, state, 1.0, None)
+        total = total + loss
+    total.backward()
     found = {n: p.grad.clone() for n, p in model.module.named_parameters() if p.grad is not None}
     model.module.zero_grad()
 
@@ -187,10 +193,10 @@ def test_gradients_are_those_of_the_equations_through_six_windows() -> None:
         for t in range(6 * WINDOW)
         if targets[0, t] >= 0
     )
-    torch.testing.assert_close(torch.stack(losses).sum(), plain, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(total, plain, rtol=1e-9, atol=1e-9)
     plain.backward()
-    for name, parameter in model.module.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-6, atol=1e-9)
+    wanted = {n: p.grad for n, p in model.module.named_parameters()}
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-9)
     assert all(found[f"entity_pointer.{n}"].any() for n in ("query.weight", "key.weight", "match"))
 
 
@@ -207,9 +213,8 @@ def test_the_loss_in_strips_is_that_of_the_logits() -> None:
     expected = -(torch.logaddexp(share + plain, copied) * (targets >= 0)).sum()
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
     inputs = states, weight, share, copied
-    pairs = zip(*(torch.autograd.grad(2 * x, inputs) for x in (found, expected)), strict=True)
-    for one, other in pairs:
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    pair = (torch.autograd.grad(2 * x, inputs) for x in (found, expected))
+    torch.testing.assert_close(*pair, rtol=1e-9, atol=1e-12)
 
 
 @torch.no_grad()
@@ -237,14 +242,11 @@ def test_with_a_gate_of_0_it_is_its_base_to_the_bit() -> None:
     targets = tokens.roll(-1, 1)
     for known in (labels, None):
         state, other = model.start(1, 4), plain.start(1, 4)
-        for start in range(0, 40, WINDOW):
-            part = slice(start, start + WINDOW)
-            batch = Batch(tokens[:, part], None if known is None else known[:, part])
+        for batch, wanted in zip(cut(tokens, known), targets.split(WINDOW, 1), strict=True):
             hidden, state = model.encode(batch, state)
             alone, other = plain.encode(batch, other)
             assert torch.equal(unpack(hidden, model.width)[0], alone)
-            pairs = (model, hidden), (plain, alone)
-            assert torch.equal(*(one.nats(found, targets[:, part]) for one, found in pairs))
+            assert torch.equal(model.nats(hidden, wanted), plain.nats(alone, wanted))
 
 
 @torch.no_grad()
@@ -274,13 +276,9 @@ def test_documents_packed_in_a_row_do_not_see_each_others_entities() -> None:
     said = torch.cat(found, 1)
     for (tokens, own), begin, end in zip(texts, ends, ends[1:], strict=False):
         # windows are cut where the row's are, so that the memory is as old
-        state, expected, at = model.start(1, 4), [], 0
-        while at < end - begin:
-            cut = min(end - begin, at + WINDOW - (begin + at) % WINDOW)
-            hidden, state = model.encode(Batch(tokens[:, at:cut], own[:, at:cut]), state)
-            expected.append(model.logits(hidden).log_softmax(-1))
-            at = cut
-        torch.testing.assert_close(said[:, begin:end], torch.cat(expected, 1), rtol=1e-4, atol=1e-4)
+        bounds = [begin, *(at for at in range(0, 56, WINDOW) if begin < at < end), end]
+        _, expected = read(model, tokens, own, np.diff(bounds).tolist())
+        torch.testing.assert_close(said[:, begin:end], expected, rtol=1e-4, atol=1e-4)
 
 
 @torch.no_grad()

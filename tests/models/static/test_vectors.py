@@ -39,9 +39,7 @@ def test_saved_vectors_come_back_with_the_same_bits(kind: str, tmp_path: Path) -
     assert type(loaded) is type(vectors)
     assert loaded.words == WORDS
     for name in ("vectors", "counts", *(["ngrams"] if kind == "fasttext" else [])):
-        one, other = getattr(vectors, name), getattr(loaded, name)
-        assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(getattr(vectors, name), getattr(loaded, name), strict=True)
     if isinstance(loaded, SubwordVectors):
         assert (loaded.shortest, loaded.longest) == (3, 6)
 
