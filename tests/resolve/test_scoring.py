@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written import document_of
 
 from entity_transformers.corpus.document import Document, Mention
 
@@ -20,11 +21,8 @@ import resolvers as scoring
 
 def mentions(*chains: str) -> list[Mention]:
     """A chain per text, a mention per letter."""
-    return [
-        Mention(ord(letter), ord(letter) + 1, number)
-        for number, chain in enumerate(chains)
-        for letter in chain
-    ]
+    letters = ((ord(letter), number) for number, chain in enumerate(chains) for letter in chain)
+    return [Mention(letter, letter + 1, number) for letter, number in letters]
 
 
 def rates(score: scoring.Score) -> tuple[float, float]:
@@ -62,23 +60,27 @@ EXAMPLES = {
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_worked_examples(example: str) -> None:
-    key, response, muc, b_cubed, ceaf_e = EXAMPLES[example]
-    scores = score_chains([(mentions(*key), mentions(*response))])
-    assert rates(scores.muc) == pytest.approx(muc)
-    assert rates(scores.b_cubed) == pytest.approx(b_cubed)
-    assert rates(scores.ceaf_e) == pytest.approx(ceaf_e)
+    key, response, *expected = EXAMPLES[example]
+    scores = score_chains((mentions(*key), mentions(*response)))
+    found = (scores.muc, scores.b_cubed, scores.ceaf_e)
+    assert [*map(rates, found)] == [pytest.approx(pair) for pair in expected]
 
 
-def score_chains(pairs: Iterable[tuple[Iterable[Mention], Iterable[Mention]]]) -> scoring.Scores:
+def score_chains(*pairs: tuple[Iterable[Mention], Iterable[Mention]]) -> scoring.Scores:
     scores = scoring.Scores()
     for gold, found in pairs:
         scores.add(gold, found)
     return scores
 
 
+def list_f1(key: Iterable[Mention], response: Iterable[Mention]) -> tuple[float, float, float]:
+    scores = score_chains((key, response))
+    return scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
+
+
 def test_documents_are_summed_before_they_are_divided() -> None:
     documents = [(mentions("ab"), mentions("ab")), (mentions("abc", "defg"), mentions("hi"))]
-    scores = score_chains(documents)
+    scores = score_chains(*documents)
     assert rates(scores.muc) == pytest.approx((1 / 6, 1 / 2))
     assert rates(scores.b_cubed) == pytest.approx((2 / 9, 2 / 4))
     assert rates(scores.ceaf_e) == pytest.approx((1 / 3, 1 / 2))
@@ -99,18 +101,13 @@ TWICE = {
 def test_spans_in_two_chains(case: str) -> None:
     """Cases of the reference scorer and others, and what its version 8.01 gives."""
     key, response, expected = TWICE[case]
-    scores = score_chains([(mentions(*key), mentions(*response))])
-    found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
-    assert found == pytest.approx(expected, abs=5e-6)
+    assert list_f1(mentions(*key), mentions(*response)) == pytest.approx(expected, abs=5e-6)
 
 
 def test_the_chain_that_begins_first_is_that_of_the_reference_scorer() -> None:
     """Of two at one word it reads the one of one word first, where ours has the longest first."""
     gold = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1)]
-    response = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1), Mention(3, 4, 2)]
-    scores = score_chains([(gold, response)])
-    found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
-    assert found == pytest.approx((0, 2 / 3, 2 / 3))
+    assert list_f1(gold, [*gold, Mention(3, 4, 2)]) == pytest.approx((0, 2 / 3, 2 / 3))
 
 
 def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:
@@ -149,8 +146,8 @@ def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     assert [*links[2:], *shares[2:], best] == pytest.approx(brute_force(response, key))
 
 
-GOLD = (Mention(0, 1, 1), Mention(2, 3, 1), Mention(4, 5, 2), Mention(6, 7, 3))
-DOCUMENT = Document("d", 0, "test", "", tuple("Ada saw Bob and her in Rome".split()), (0,), GOLD)
+GOLD = [(0, 1, 1), (2, 3, 1), (4, 5, 2), (6, 7, 3)]
+DOCUMENT = document_of("Ada saw Bob and her in Rome", GOLD, split="test")
 
 
 @dataclass
