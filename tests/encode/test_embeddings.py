@@ -11,13 +11,8 @@ from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
 from entity_transformers.corpus.mentions import flatten
-from entity_transformers.encode.mentions import (
-    MENTION_ARRAYS,
-    embed_mentions,
-    find_head,
-    find_heads,
-    number_on,
-)
+from entity_transformers.encode import mentions
+from entity_transformers.encode.mentions import MENTION_ARRAYS, find_head, find_heads, number_on
 from entity_transformers.encode.words import (
     check_same,
     embed_splits,
@@ -29,6 +24,7 @@ from entity_transformers.models.base import LanguageModel
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
 TAGS = frozenset({"NN", "NNP", "PRP", "PRP$"})
+MODELS = "gpt2 gpt2e-hidden-last gpt2e-both-mean bert electra elmo".split()
 WINDOW = 16
 HOW: dict[str, Any] = {"window": WINDOW, "batch": 3}
 DOCUMENTS = write_documents(7, longest=39, mentions=9)
@@ -43,10 +39,7 @@ def build(kind: str, **switches: str) -> LanguageModel:
     return lively_model(kind, TOKENIZER.get_vocab_size(), window=WINDOW, **switches)
 
 
-@pytest.fixture(
-    scope="module",
-    params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean", "bert", "electra", "elmo"],
-)
+@pytest.fixture(scope="module", params=MODELS)
 def model(request) -> LanguageModel:
     kind, *rest = request.param.split("-")
     return build(kind, **dict(zip(("entity_values", "memory_write"), rest, strict=False)))
@@ -104,9 +97,8 @@ def test_words_in_context_equal_one_sentence_or_window_at_a_time(model, context)
             hidden = read_in_parts(model, [TOKENS[d][i] for i in inside])
             places = PLACES[d][inside]
             expected += [hidden[places == word][-1] for word in span if word >= 0]
-    encoder = model.encoder(layers=True)
-    found = embed_words_in_context(encoder, DOCUMENTS, CORPUS, context=context, **HOW)
-    assert_close(found, expected)
+    encoder, how = model.encoder(layers=True), {"context": context, **HOW}
+    assert_close(embed_words_in_context(encoder, DOCUMENTS, CORPUS, **how), expected)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
@@ -198,8 +190,12 @@ def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.
     return np.concatenate(parts), vectors
 
 
+def embed_mentions(encoder, documents=DOCUMENTS, corpus=CORPUS) -> dict[str, np.ndarray]:
+    return mentions.embed_mentions(encoder, documents, corpus, TOKENIZER, GROUPS, **HOW)
+
+
 def test_mentions_equal_reading_plainly(model):
-    arrays = embed_mentions(model.encoder(), DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
+    arrays = embed_mentions(model.encoder())
     rows = list_heads()
     assert list(arrays) == list(MENTION_ARRAYS)
     assert arrays["entity"].tolist() == [entity for _, _, entity, _ in rows]
@@ -223,7 +219,7 @@ def test_mentions_equal_reading_plainly(model):
 def test_a_word_alone_sees_no_entity_unless_values_come_from_it():
     """Attention over hidden values, whatever the entity holds: the paper's equal columns."""
     models = (build("gpt2e", entity_values=values) for values in ("hidden", "both"))
-    hidden, both = (embed_mentions(m, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW) for m in models)
+    hidden, both = map(embed_mentions, models)
     assert_close(hidden["word_on"], hidden["word_off"])
     assert abs(hidden["context_on"].astype(float) - hidden["context_off"]).max() > 0.05
     assert abs(both["word_on"].astype(float) - both["word_off"]).max() > 0.05
@@ -233,12 +229,9 @@ def test_a_word_alone_sees_no_entity_unless_values_come_from_it():
 def test_mentions_of_parts_are_those_of_the_whole(model, tokens):
     """What a part takes to itself, entities, chains and memories, never leaves its document."""
     encoder, parts = model.encoder(), list(CORPUS.parts(tokens))
-    whole = embed_mentions(encoder, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
+    whole = embed_mentions(encoder)
     assert len(parts) > 2
-    found = (
-        embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part), TOKENIZER, GROUPS, **HOW)
-        for part in parts
-    )
+    found = (embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part)) for part in parts)
     joined = join_parts(number_on(found))
     assert joined["entity"].tolist() == whole["entity"].tolist()
     assert joined["group"].tolist() == whole["group"].tolist()
