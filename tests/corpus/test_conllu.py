@@ -14,26 +14,20 @@ from refused import refused
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.readers.conllu import (
-    read,
-    read_mentions,
-    read_table,
-    split_documents,
-)
+from entity_transformers.corpus.readers import conllu, detect_format, read_corpus
 
 COREFUD = "# global.Entity = eid-etype-head-other\n"
 Row = tuple[str, str, str]
 """Number, word and MISC."""
 
 
-def conllu(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> str:
+def wrap(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> str:
     fields = "\t".join("_" * 7)
     return head + "".join(f"{n}\t{word}\t{fields}\t{misc}\n" for n, word, misc in rows) + "\n"
 
 
 def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Document]:
-    return list(read(write(folder / "a.conllu", text), ledger or Ledger()))
+    return list(conllu.read(write(folder / "a.conllu", text), ledger or Ledger()))
 
 
 CASES: dict[str, tuple[str, list[Row], list[tuple[int, int, int]]]] = {
@@ -73,14 +67,14 @@ CASES: dict[str, tuple[str, list[Row], list[tuple[int, int, int]]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_mentions_of_an_entity_are_right(tmp_path: Path, name: str) -> None:
     head, rows, mentions = CASES[name]
-    [document] = read_text(tmp_path, conllu(rows, f"# newdoc id = d\n{head}"))
+    [document] = read_text(tmp_path, wrap(rows, f"# newdoc id = d\n{head}"))
     assert document.mentions == tuple(Mention(*one) for one in mentions)
 
 
 def test_what_becomes_of_pieces_and_empty_nodes_is_counted(tmp_path: Path) -> None:
     ledger = Ledger()
     rows = CASES["empty nodes alone"][1], CASES["two pieces that cross another mention"][1]
-    text = "".join(conllu(one, f"# newdoc id = {i}\n{COREFUD}") for i, one in enumerate(rows))
+    text = "".join(wrap(one, f"# newdoc id = {i}\n{COREFUD}") for i, one in enumerate(rows))
     read_text(tmp_path, text, ledger)
     assert ledger.counts == {"mentions_of_empty_nodes": 1, "discontinuous_mentions": 1}
 
@@ -143,14 +137,14 @@ def test_mentions_that_were_written_from_sets_of_nodes_are_read(drawn):
         number, empty = (number + 1, 0) if is_word else (number, empty + 1)
         misc = f"Entity={cell}" if cell else "_"
         rows.append((f"{number}" if is_word else f"{number}.{empty}", "w", misc))
-    [block] = split_documents(conllu(rows).splitlines(keepends=True))
-    table = read_table(block, "f")
+    [block] = conllu.split_documents(wrap(rows).splitlines(keepends=True))
+    table = conllu.read_table(block, "f")
     place = {node: sum(words[:node]) for node, is_word in enumerate(words) if is_word}
     expected = []
     for entity, nodes in mentions:
         real = [place[node] for node in nodes if words[node]]
         expected += [Mention(real[0], real[-1] + 1, entity)] if real else []
-    assert sorted(read_mentions(table, Ledger())) == sorted(expected)
+    assert sorted(conllu.read_mentions(table, Ledger())) == sorted(expected)
 
 
 def pair_backwards(cells: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -184,9 +178,7 @@ def as_old_gum(line: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_academic_art", "GENTLE_legal_abortion"])
-def test_gum_s_files_are_read_as_by_another_parser_and_in_its_old_notation(
-    shared_data: Path, name: str, tmp_path: Path
-) -> None:
+def test_gum_s_files_are_read_as_by_another_parser_and_in_old_notation(shared_data, name, tmp_path):
     lines = list(open_lines(shared_data / "gum" / "dep" / f"{name}.conllu.gz"))
     rows = [line.rstrip("\n").split("\t") for line in lines if re.match(r"[0-9]+\t", line)]
     cells = [re.search(r"(?:^|\|)Entity=([^|]+)", row[9]) for row in rows]
@@ -214,7 +206,7 @@ TWO = (
 def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     """global.Entity holds for the rest of the file; tags are XPOS, or what UPOS stands for."""
     write(tmp_path / "ud" / "x-ud-dev.conllu", TWO)
-    write(tmp_path / "ud" / "train" / "b.conllu.gz", conllu([("1", "a", "_")] * 2, ""))
+    write(tmp_path / "ud" / "train" / "b.conllu.gz", wrap([("1", "a", "_")] * 2, ""))
     documents = list(read_corpus("conllu", tmp_path / "ud"))
     assert detect_format(tmp_path / "ud")[0] == "conllu"
     assert documents == [
@@ -242,28 +234,28 @@ def test_tags_are_the_treebank_s_or_stand_for_universal_ones(tmp_path, columns, 
 
 
 def test_documents_without_a_name_are_numbered(tmp_path: Path) -> None:
-    text = conllu([("1", "a", "_")], "") + "# newdoc\n" + conllu([("1", "b", "_")], "")
+    text = wrap([("1", "a", "_")], "") + "# newdoc\n" + wrap([("1", "b", "_")], "")
     found = [(d.id, d.words) for d in read_text(tmp_path, text)]
     assert found == [("a#0", ("a",)), ("a-2#0", ("b",))]
 
 
 BAD = {
-    "no head": (conllu([("1", "a", "Entity=(e1-person-1-)")], ""), "line 1, column 1"),
-    "no entity": (conllu([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"), "line 2, col"),
-    "twice": (conllu([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "10: Entity occurs twice"),
-    "never opened": (conllu([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
-    "never closed": (conllu([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
-    "at an empty node": (conllu([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]), "line 4.*opens"),
-    "a missing piece": (conllu([("1", "a", "Entity=(e1[1/2]-x)")]), r"line 3.*\[2/2\] is missing"),
-    "one too many": (conllu([("1", "a", "Entity=(e1[2/2]-x)")]), r"line 3.*\[2/2\] has no"),
-    "many pieces": (conllu([("1", "a", "Entity=(e1[1/99999]-x)")]), "line 3.*expected pieces"),
-    "no bracket": (conllu([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
-    "a joined form's": (conllu([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
+    "no head": (wrap([("1", "a", "Entity=(e1-person-1-)")], ""), "line 1, column 1"),
+    "no entity": (wrap([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"), "line 2, col"),
+    "twice": (wrap([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "10: Entity occurs twice"),
+    "never opened": (wrap([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
+    "never closed": (wrap([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
+    "at an empty node": (wrap([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]), "line 4.*opens"),
+    "a missing piece": (wrap([("1", "a", "Entity=(e1[1/2]-x)")]), r"line 3.*\[2/2\] is missing"),
+    "one too many": (wrap([("1", "a", "Entity=(e1[2/2]-x)")]), r"line 3.*\[2/2\] has no"),
+    "many pieces": (wrap([("1", "a", "Entity=(e1[1/99999]-x)")]), "line 3.*expected pieces"),
+    "no bracket": (wrap([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
+    "a joined form's": (wrap([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
      r"line 3, column 10: .*on a multiword token"),
-    "CorefUD 0.2": (conllu([("1", "a", "ClusterId=c1|MentionSpan=1")]), "line 3, .*ClusterId"),
-    "a word with a space": (conllu([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
-    "blanked": (conllu([("1", "_", "_")] * 3 + [("2", ".", "_")]), "line 3, .*most words are _"),
-    "another": (conllu([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n", r"line 6: 2 columns"),
+    "CorefUD 0.2": (wrap([("1", "a", "ClusterId=c1|MentionSpan=1")]), "line 3, .*ClusterId"),
+    "a word with a space": (wrap([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
+    "blanked": (wrap([("1", "_", "_")] * 3 + [("2", ".", "_")]), "line 3, .*most words are _"),
+    "another": (wrap([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n", r"line 6: 2 columns"),
     "no words": ("# newdoc id = d\n\n", r"line 1: no words in this document"),
     "nothing": ("\n", r"no words in this file"),
     "a name of no UTF-8": ("# newdoc id = \0\n1\ta\n", r"line 1, character 1: a NUL"),

@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path, PurePath
-from typing import Any
 
 import pytest
 from conll_files import conll, write
 from refused import refused
 
-from entity_transformers.corpus.document import LONGEST_WORD, CorpusError
+from entity_transformers.corpus.document import LONGEST_WORD
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
@@ -47,9 +46,9 @@ def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -
     found = sorted((d.name[:8], d.split, d.genre) for d in corpus)
     expected = [("bn/abc/0", "train", "bn"), ("nw/wsj/0", "dev", "nw"), ("pt/nt/40", "test", "pt")]
     assert found == expected
-    counts = corpus.ledger.as_dict()["counts"]
-    kinds = ("files_in_other_languages", "files_of_other_kinds", "files_of_other_versions")
-    assert counts == dict(zip(kinds, (3, 1, 0), strict=True))
+    assert corpus.ledger.as_dict()["counts"] == {
+        "files_in_other_languages": 3, "files_of_other_kinds": 1, "files_of_other_versions": 0,
+    }  # fmt: skip
 
 
 def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
@@ -76,7 +75,7 @@ def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
 
 
-NOTHING = [
+@pytest.mark.parametrize(("format", "file", "message"), [
     ("ontonotes", "x.txt", r"no file matches \*_gold_conll, \*_conll, \*.conll, \*.parquet"),
     ("ontonotes", "a.v4_gold_skel", r"no file matches .*run skeleton2conll first"),
     ("ontonotes", "arabic/a.v4_gold_conll", r"no file matches .*in English"),
@@ -84,20 +83,12 @@ NOTHING = [
     ("litbank", "x.txt", r"coref/conll: no file matches \*.conll"),
     ("jsonl", "x.txt", r"no file matches \*.jsonl"),
     ("lambada", "x.txt", r"a folder, expected one file of LAMBADA"),
-]
-
-
-@pytest.mark.parametrize(
-    ("format", "file", "message"), NOTHING, ids=[f"{row[0]} {row[1]}" for row in NOTHING]
-)
+])  # fmt: skip
 @pytest.mark.parametrize("policy", ["strict", "skip"])
-def test_zero_matching_files_is_an_error_under_every_policy(
-    tmp_path: Path, format: str, file: str, message: str, policy: Any
-) -> None:
+def test_no_matching_file_is_an_error_under_every_policy(tmp_path, format, file, message, policy):
     write(tmp_path / file, "x")
-    with refused(message) as caught:
+    with refused(f"{tmp_path}.*{message}"):
         read_corpus(format, tmp_path, bad_documents=policy)
-    assert str(tmp_path) in str(caught.value)
 
 
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
@@ -133,7 +124,7 @@ def test_skip_leaves_out_bad_documents_of_any_file_and_names_them(tmp_path: Path
         list(read_corpus("ontonotes", tmp_path))
 
 
-DETECTED = [
+@pytest.mark.parametrize(("name", "text", "format"), [
     *((name, conll("nw/a"), "ontonotes")
       for name in ("a.v4_gold_conll", "a.conll.gz", "lambada.txt", "a.data")),
     ("a.jsonl", '{"name": "a", "words": ["b"]}\n', "jsonl"),
@@ -141,10 +132,7 @@ DETECTED = [
     ("a.json", '{"text": "a \\"words\\" b"}\n', "lambada"),
     ("lambada_mine.txt", "a b\n", "lambada"),
     ("Lambada.TXT.gz", "a b\n", "lambada"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "text", "format"), DETECTED)
+])  # fmt: skip
 def test_format_of_a_single_file_is_detected_and_read(tmp_path, name, text, format):
     path = write(tmp_path / name, text)
     found, why = detect_format(path)
@@ -159,10 +147,8 @@ def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
     """A newcomer's novel is not a passage a line; under another name what to do is said."""
     assert detect_format(write(tmp_path / "novel.txt", "Call me Ishmael.\n"))[0] == "text"
     path = write(tmp_path / "novel.md", "Call me Ishmael.\nSome years ago\n")
-    with pytest.raises(CorpusError) as caught:
+    with refused(rf"^{path}, line 1: 'Call me Ishmael.\\n', expected a text.*, lambada, "):
         detect_format(path)
-    assert str(caught.value).startswith(f"{path}, line 1: 'Call me Ishmael.\\n', expected a text")
-    assert ", lambada, " in str(caught.value)
 
 
 def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
@@ -202,9 +188,8 @@ def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
 def test_a_word_without_an_end_is_refused_with_its_place(tmp_path: Path, format: str) -> None:
     """A blob of data: tokenizers and spaCy take minutes for one of ten million characters."""
     name, text, message = HOLD[format]
-    path = write(tmp_path / name, text)
-    with pytest.raises(CorpusError, match=message):
-        list(read_corpus(format, path))
+    with refused(message):
+        list(read_corpus(format, write(tmp_path / name, text)))
     good = "a.v4_gold_conll" if format == "ontonotes" else name
     shorter = write(tmp_path / "good" / good, text.replace(LONG, LONG[:-1].replace("x", "y")))
     if format != "text":  # whose full stop is part of it

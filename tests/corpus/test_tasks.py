@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import task_files
+from refused import refused
 
 from entity_transformers.artifacts import read_json_lines
-from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task, load_examples, registry, thin_out
@@ -81,19 +81,15 @@ def test_a_substituted_sentence_reads_as_text(tmp_path: Path) -> None:
 
 def test_neither_name_of_gap_may_be_right(tmp_path: Path) -> None:
     examples, _ = read("gap", task_files.write_tasks(tmp_path) / "gap-coreference")
-    assert examples[1].label is None
-    assert examples[0].label == 0
+    assert [example.label for example in examples[:2]] == [0, None]
     assert examples[0].groups == {"gender": "feminine"}
 
 
-POSSESSIVES = [
+@pytest.mark.parametrize(("pronoun", "following", "expected"), [
     ("her", " bag", True), ("her", ", and", False), ("her", " to go", False), ("her", "", False),
     ("her", " daughter's", True), ("her", " quickly", False), ("his", " bag", True),
     ("him", " bag", False), ("she", " bag", False), ("Her", " bag", True),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("pronoun", "following", "expected"), POSSESSIVES)
+])  # fmt: skip
 def test_her_is_told_apart_by_what_follows(pronoun: str, following: str, expected: bool) -> None:
     assert is_possessive(pronoun, following) == expected
 
@@ -101,8 +97,7 @@ def test_her_is_told_apart_by_what_follows(pronoun: str, following: str, expecte
 def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
     """An independent reading of the columns: the right candidate is the chain's occupation."""
     root = shared_data / "winobias"
-    examples, _ = read("winobias", root)
-    by_name = {example.name: example for example in examples}
+    by_name = {example.name: example for example in read("winobias", root)[0]}
     for path in sorted((root / "conll_format").iterdir()):
         split, kind, version = path.name.split("_")[:3]
         for block in path.read_text().split("#end document"):
@@ -125,12 +120,7 @@ BAD: list[tuple[str, str, Callable[[str], str], str]] = [
     ("winogrande", "dev.jsonl", lambda s: s.replace("Maria", r"Maria \ud83d", 1), "surrogate"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("TRUE", "yes", 1), "tuple.index"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\t15\t", "\t16\t", 1), "offset"),
-    (
-        "wsc273",
-        "wsc273.txt",
-        lambda s: s.replace("because [MASK]", "because they", 1),
-        "ValueError",
-    ),
+    ("wsc273", "wsc273.txt", lambda s: s.replace("because [MASK]", "they", 1), "ValueError"),
     ("snli", "labels.test", lambda s: s.replace("neutral", "maybe", 1), "tuple.index"),
     ("winobias", WINOBIAS, lambda s: s.replace("nurse", "aunt", 1), "has guard before his"),
     ("winobias", WINOBIAS, lambda s: s.replace("his", "its", 1), "StopIteration"),
@@ -143,7 +133,7 @@ def test_a_bad_line_is_named_or_left_out(folder, file, damage, message, tmp_path
     task = next(one.name for one in registry().values() if one.dataset.folder == folder)
     whole = len(read(task, tmp_path / folder)[0])
     path.write_text(damage(path.read_text()))
-    with pytest.raises(CorpusError, match=rf"line \d+: .*{message}"):
+    with refused(rf"line \d+: .*{message}"):
         read(task, tmp_path / folder)
     examples, ledger = read(task, tmp_path / folder, "skip")
     assert re.search(message, next(iter(ledger.bad.values())))
