@@ -11,15 +11,8 @@ from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
 from entity_transformers.corpus.mentions import flatten
-from entity_transformers.encode import mentions
+from entity_transformers.encode import mentions, words
 from entity_transformers.encode.mentions import MENTION_ARRAYS, find_head, find_heads, number_on
-from entity_transformers.encode.words import (
-    check_same,
-    embed_splits,
-    embed_words,
-    embed_words_in_context,
-    split_documents,
-)
 from entity_transformers.models.base import LanguageModel
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
@@ -78,10 +71,10 @@ def assert_close(measured: np.ndarray, expected) -> None:
 
 def test_words_alone_equal_one_at_a_time(model):
     """Also one that spells the border of documents, and one that is longer than the window."""
-    words = [*LEXICON, "extraordinary-harbourwalked", "é", "zq" * 15, END]
-    found = embed_words(model.encoder(layers=True), words, TOKENIZER, **HOW)
+    given = [*LEXICON, "extraordinary-harbourwalked", "é", "zq" * 15, END]
+    found = words.embed_words(model.encoder(layers=True), given, TOKENIZER, **HOW)
     with spelled_out(TOKENIZER):
-        ids = [TOKENIZER.encode(f" {word}").ids for word in words]
+        ids = [TOKENIZER.encode(f" {word}").ids for word in given]
     assert TOKENIZER.token_to_id(END) not in ids[-1]
     assert len(ids[-2]) > WINDOW
     assert_close(found, [read_in_parts(model, one)[-1] for one in ids])
@@ -98,16 +91,16 @@ def test_words_in_context_equal_one_sentence_or_window_at_a_time(model, context)
             places = PLACES[d][inside]
             expected += [hidden[places == word][-1] for word in span if word >= 0]
     encoder, how = model.encoder(layers=True), {"context": context, **HOW}
-    assert_close(embed_words_in_context(encoder, DOCUMENTS, CORPUS, **how), expected)
+    assert_close(words.embed_words_in_context(encoder, DOCUMENTS, CORPUS, **how), expected)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
 def test_other_documents_than_the_aligned_ones_are_refused(kept):
     with pytest.raises(ValueError, match=f"the {kept} aligned documents differ from the 7"):
-        next(split_documents(DOCUMENTS, CORPUS.head(kept), tokens=10))
+        next(words.split_documents(DOCUMENTS, CORPUS.head(kept), tokens=10))
     for others in (DOCUMENTS[1:], DOCUMENTS[:6], DOCUMENTS[::-1]):
         with pytest.raises(ValueError, match=f"the 7 .* differ from the {len(others)} given"):
-            check_same(others, CORPUS)
+            words.check_same(others, CORPUS)
 
 
 @pytest.mark.parametrize("context", ["word", "sentence", "document"])
@@ -117,21 +110,19 @@ def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
     how = {"context": context, **HOW}
     splits = {"none": ([], CORPUS.head(0)), "train": (DOCUMENTS[:4], CORPUS.head(4))}
     splits["dev"] = DOCUMENTS, CORPUS
-    whole = join_parts(embed_splits(model, splits, TOKENIZER, **how))
-    parts = list(embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
-    joined = join_parts(parts)
+    whole = join_parts(words.embed_splits(model, splits, TOKENIZER, **how))
+    joined = join_parts(words.embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
     assert joined.keys() == whole.keys() == {"vectors", *splits}
-    words = {name: [w for one in part for w in one.words] for name, (part, _) in splits.items()}
+    own = {name: [w for one in part for w in one.words] for name, (part, _) in splits.items()}
     for name in splits:
         assert joined[name].dtype == np.int32
         assert joined[name].tolist() == whole[name].tolist()
-        assert len(joined[name]) == len(words[name])
+        assert len(joined[name]) == len(own[name])
     assert_close(joined["vectors"], whole["vectors"])
-    distinct = list(dict.fromkeys(words["train"] + words["dev"]))
+    distinct = list(dict.fromkeys(own["train"] + own["dev"]))
     if context == "word":
-        assert [distinct[i] for i in whole["dev"]] == words["dev"]
-        how.pop("context")
-        assert_close(whole["vectors"], embed_words(model, distinct, TOKENIZER, **how))
+        assert [distinct[i] for i in whole["dev"]] == own["dev"]
+        assert_close(whole["vectors"], words.embed_words(model, distinct, TOKENIZER, **HOW))
 
 
 @pytest.mark.parametrize(("tags", "head"), [
@@ -141,8 +132,7 @@ def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
     (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
     (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
     (["DT", "IN", "PRP"], 2),  # all of them
-    (["VBD", "IN", "DT"], None),
-    ([], None),
+    (["VBD", "IN", "DT"], None), ([], None),
 ])  # fmt: skip
 def test_find_head(tags, head):
     assert find_head(tags, TAGS) == head
