@@ -12,16 +12,8 @@ from tokenizers import Tokenizer, models
 from written import document_of, teach
 
 from entity_transformers.artifacts import write_arrays
-from entity_transformers.corpus.alignment import (
-    END,
-    AlignedCorpus,
-    align_split,
-    load_gpt2_tokenizer,
-    spaced_words,
-    spelled_out,
-    summarise,
-    word_labels,
-)
+from entity_transformers.corpus import alignment
+from entity_transformers.corpus.alignment import END, AlignedCorpus, align_split, spaced_words
 from entity_transformers.corpus.labels import give
 
 TEXT = """`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to
@@ -30,9 +22,8 @@ CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
 
 
 def align(documents, tokenizer: Tokenizer, spacing: str = "natural", **how) -> AlignedCorpus:
-    return align_split(
-        documents, tokenizer, split="dev", policy="outermost", spacing=spacing, **how
-    )
+    how |= {"split": "dev", "policy": "outermost", "spacing": spacing}
+    return align_split(documents, tokenizer, **how)
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +35,11 @@ def tokenizer() -> Tokenizer:
 def any_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     if request.param == "trained":
         return request.getfixturevalue("tokenizer")
-    return load_gpt2_tokenizer(request.getfixturevalue("shared_data") / "gpt2-bpe")
+    return alignment.load_gpt2_tokenizer(request.getfixturevalue("shared_data") / "gpt2-bpe")
 
 
 def test_table_1_gives_each_word_the_outermost_entity() -> None:
-    labels = word_labels(document_of(TEXT, CHAINS), "outermost")
+    labels = alignment.word_labels(document_of(TEXT, CHAINS), "outermost")
     assert [int(column[-1]) for column in labels] == [0, -1]  # of tokens outside any word
     entity, mention = (column[:-1] for column in labels)
     assert entity.tolist() == [0, 1, 1, 0, 2, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 0, 0, 2, 0, 0, 0, 0]
@@ -101,13 +92,13 @@ def test_spacy_alignment_agrees(any_tokenizer: Tokenizer, words: list[str], spac
     tokens = [any_tokenizer.decode([token]).strip() for token in aligned.tokens[1:].tolist()]
     kept = [i for i, token in enumerate(tokens) if token]
     parts = [part.strip() for part in spaced_words(document, spacing)]
-    alignment = Alignment.from_strings([tokens[i] for i in kept], parts)
+    found = Alignment.from_strings([tokens[i] for i in kept], parts)
     for row, index in enumerate(kept):
-        assert alignment.x2y[row].tolist() == [aligned.words[1 + index]]
+        assert found.x2y[row].tolist() == [aligned.words[1 + index]]
 
 
 def test_a_word_that_spells_the_border_is_text_and_the_tokenizer_stays_as_it_was(shared_data):
-    tokenizer = load_gpt2_tokenizer(shared_data / "gpt2-bpe")
+    tokenizer = alignment.load_gpt2_tokenizer(shared_data / "gpt2-bpe")
     saved = tokenizer.to_str()
     aligned = align([document_of(["a", END])], tokenizer)
     assert aligned.tokens.tolist() == [50256, 64, 1279, 91, 437, 1659, 5239, 91, 29]
@@ -125,15 +116,14 @@ def test_arrays_and_the_layers_of_resolvers_come_back_from_the_file(tmp_path, to
     annotated = give(replace(aligned, layers={"resolver:names": found}), "resolver:names")
     write_arrays(tmp_path / "dev.safetensors", *annotated.arrays())
     loaded = AlignedCorpus.load(tmp_path / "dev.safetensors")
-    about = ("split", "names", "tag_names")
-    assert [getattr(loaded, name) == getattr(aligned, name) for name in about] == [True] * 3
-    for name in ("tokens", "gold", "mentions", "words", "tags", "bytes", "offsets"):
+    columns = ("tokens", "gold", "mentions", "words", "tags", "bytes", "offsets")
+    for name in ("split", "names", "tag_names", *columns):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(aligned, name))
     assert (loaded.given, loaded.layer, list(loaded.layers)) == (None, "none", ["resolver:names"])
     np.testing.assert_array_equal(loaded.layers["resolver:names"], found)
     assert [loaded.tag_names[t] for t in loaded.tags[loaded.document(1)]][-1] == "."
-    counts = summarise(aligned)
-    assert summarise(loaded) == counts
+    counts = alignment.summarise(aligned)
+    assert alignment.summarise(loaded) == counts
     names = ("documents", "words", "entities", "mentions", "tokens_in_mentions")
     assert [counts[name] for name in names] == [2, 25, 3, 4, (aligned.gold > 0).sum()]
 
@@ -160,9 +150,7 @@ def test_parts_are_whole_documents_that_follow_one_another(tokenizer, most: int)
 
 
 @pytest.mark.parametrize("arrays", [
-    {},
-    {"documents": np.zeros(1, np.int64)},
-    {"documents": np.zeros(1, np.int64), "x": np.zeros(1)},
+    {}, {"documents": np.zeros(1, int)}, {"documents": np.zeros(1, int), "x": np.zeros(1)},
 ])  # fmt: skip
 @pytest.mark.parametrize("metadata", [{}, {"split": "dev", "names": [], "tags": []}])
 def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -> None:
@@ -175,12 +163,12 @@ def test_another_kind_of_file_is_named(tmp_path, arrays: dict, metadata: dict) -
 def test_missing_or_cut_gpt2_files_are_named(tmp_path) -> None:
     told = r"has no encoder.json or vocab.json: set tokenizer.path"
     with pytest.raises(FileNotFoundError, match=told):
-        load_gpt2_tokenizer(tmp_path)
+        alignment.load_gpt2_tokenizer(tmp_path)
     (tmp_path / "encoder.json").write_text('{"a": 0')
     (tmp_path / "vocab.bpe").write_text("#version: 0.2\n")
     told = r"encoder\.json, .*vocab\.bpe: not GPT-2's two files, or truncated"
     with pytest.raises(ValueError, match=told):
-        load_gpt2_tokenizer(tmp_path)
+        alignment.load_gpt2_tokenizer(tmp_path)
 
 
 @settings(max_examples=60)
@@ -191,7 +179,7 @@ def test_running_text_is_aligned_by_characters(any_tokenizer, words, spacing):
     document, parts = document_of(words), spaced_words(document_of(words), spacing)
     aligned = align([document], any_tokenizer, spacing, running_text=True)
     text = "".join(parts)
-    with spelled_out(any_tokenizer):
+    with alignment.spelled_out(any_tokenizer):
         expected = any_tokenizer.encode(text)
     assert aligned.tokens.tolist() == [any_tokenizer.token_to_id(END), *expected.ids]
     owner = [word for word, part in enumerate(parts) for _ in part]

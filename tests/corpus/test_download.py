@@ -27,11 +27,10 @@ class Server:
     def __init__(self) -> None:
         self.answers: list[tuple[int, bytes, bytes]] = [(200, BODY, BODY)]
         self.asked: list[str] = []
+        self.url = ""
 
     def files(self, *names: str) -> list[RemoteFile]:
         return [RemoteFile(self.url + name, name, SHA) for name in names]
-
-    url = ""
 
 
 @pytest.fixture
@@ -173,11 +172,7 @@ def test_a_folder_of_data_sets_is_used_before_a_download(toys: Path, packed: boo
     end = ".gz" if packed else ""
     assert (listed["root"], listed["origin"]) == (str(toys / "toy"), "TOY 1.0, here")
     assert [file["path"] for file in listed["files"]] == [f"rows/a.txt{end}", f"rows/b.txt{end}"]
-
-
-def test_a_path_wins_and_is_read_as_it_is(toys: Path) -> None:
-    fill(toys / "toy")
-    mine = fill(toys / "mine", a=b"another version\n")
+    mine = fill(toys / "mine", a=b"another version\n")  # a path wins and is read as it is
     listed = locate("toy", mine, toys / "cache")
     assert (listed["root"], listed["origin"]) == (str(mine), "local")
 
@@ -215,20 +210,16 @@ def test_a_variable_that_names_no_folder_is_an_error(toys, monkeypatch):
         locate("toy", None, toys)
 
 
-KINDS = {
-    "ontogum": ("gum", 545),
-    "litbank": ("litbank", 103),
-    "lambada-original": ("lambada/lambada_test_plain_text.txt", 1),
-    "lambada-openai": ("lambada/lambada_test.jsonl", 1),
-    "gpt2-bpe": ("gpt2-bpe", 2),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_real_data_sets_are_the_pinned_ones(shared_data, tmp_path, monkeypatch, kind: str):
+@pytest.mark.parametrize(("kind", "root", "files"), [
+    ("ontogum", "gum", 545),
+    ("litbank", "litbank", 103),
+    ("lambada-original", "lambada/lambada_test_plain_text.txt", 1),
+    ("lambada-openai", "lambada/lambada_test.jsonl", 1),
+    ("gpt2-bpe", "gpt2-bpe", 2),
+])  # fmt: skip
+def test_real_data_sets_are_the_pinned_ones(shared_data, tmp_path, monkeypatch, kind, root, files):
     """What lies there packed is compared unpacked: the pinned checksums are of upstream files."""
     monkeypatch.setenv(VARIABLE, str(shared_data))
-    root, files = KINDS[kind]
     listed = locate(kind, None, tmp_path)
     assert (listed["root"], len(listed["files"])) == (str(shared_data / root), files)
     assert listed["origin"] == datasets()[kind].origin

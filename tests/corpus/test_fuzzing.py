@@ -65,11 +65,10 @@ def mutate(text: str, changes: Edits) -> str:
     for kind, at, size, new in changes:
         start = int(at * (len(text) + 1))
         end = min(len(text), start + int(size * 40))
-        middle = {
-            "repeat": text[start:end] * 2, "swap": text[start:end][::-1], "delete": "", "cut": "",
-        }.get(kind, new)  # fmt: skip
+        piece = text[start:end]
+        made = {"repeat": piece * 2, "swap": piece[::-1], "delete": "", "cut": ""}
         rest = {"insert": text[start:], "cut": ""}.get(kind, text[end:])
-        text = text[:start] + middle + rest
+        text = text[:start] + made.get(kind, new) + rest
     return text
 
 

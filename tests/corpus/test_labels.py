@@ -18,25 +18,18 @@ CORPORA = pytest.mark.parametrize("corpus", [tiny_corpus(), mixed_corpus()], ids
 @CORPORA
 @pytest.mark.parametrize("layer", [*LABELS, "resolver:names"])
 def test_no_layer_changes_anything_but_what_is_given(corpus: AlignedCorpus, layer: str) -> None:
-    corpus = replace(corpus, layers={"resolver:names": corpus.gold % 2})
+    as_it_is = {"gold": corpus.gold, "none": None, "resolver:names": corpus.gold % 2}
+    corpus = replace(corpus, layers={"resolver:names": as_it_is["resolver:names"]})
     before = {name: getattr(corpus, name).copy() for name in TOKEN_ARRAYS}
     given = give(corpus, layer, seed=1)
     assert given.layer == layer
+    assert given.given is as_it_is.get(layer, given.given)
     if given.given is not None:
         assert (given.given.shape, given.given.dtype) == (corpus.gold.shape, np.int32)
     for name, array in before.items():
         np.testing.assert_array_equal(getattr(corpus, name), array)
         assert getattr(given, name) is getattr(corpus, name)
     assert (given.names, given.layers) == (corpus.names, corpus.layers)
-
-
-@CORPORA
-def test_gold_none_and_a_resolver_s_layer_as_they_are(corpus: AlignedCorpus) -> None:
-    found = (corpus.gold % 2).astype(np.int32)
-    corpus = replace(corpus, layers={"resolver:names": found})
-    assert give(corpus, "gold").given is corpus.gold
-    assert give(give(corpus, "gold"), "none").given is None
-    assert give(corpus, "resolver:names").given is found
 
 
 @pytest.mark.parametrize("layer", ["resolver:other", "Gold", ""])

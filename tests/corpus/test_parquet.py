@@ -70,7 +70,7 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
     assert detect_format(tmp_path)[0] == "ontonotes"
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(("change", "message"), [
     ({"coref_spans": [[1, 0, 2]]}, r": not in the format .*coref_spans: \[1, 0, 2\] in 2 words"),
     ({"named_entities": [0, 37]}, ": not in the format .*index out of range"),
     ({"named_entities": [0, 2]}, r": not in the format .*I-PERSON after O: is the label order"),
@@ -79,10 +79,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"words": ["a", "b\0"]}, ", line 3, character 11: a NUL byte"),
     ({key: [] for key in SENTENCE if key != "part_id"}, ", line 1: .*no words"),
     ({"part_id": None}, ", line 1: .*expected #begin document"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), FAULTS, ids=[str(row[0]) for row in FAULTS])
+])  # fmt: skip
 def test_a_bad_document_is_named_or_left_out(tmp_path, change, message):
     row = {"document_id": "nw/b", "sentences": [{**SENTENCE, **change}]}
     path = write(tmp_path / "bad.parquet", [row])

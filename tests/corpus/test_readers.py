@@ -13,18 +13,6 @@ from entity_transformers.corpus.readers import detect_format, read_corpus
 
 LONG = "x" * (LONGEST_WORD + 1)
 HEAD = "# newdoc id = d\n# global.Entity = eid-etype-head-other\n"
-HOLD: dict[str, tuple[str, str, str]] = {
-    "text": ("a.txt", f"Ada met {LONG}.\n", r"a\.txt, word 3: 100,002"),
-    "jsonl": ("a.jsonl", json.dumps({"name": "n", "words": ["a", LONG]}),
-              r"a\.jsonl, line 1: n#0, word 2: 100,001"),
-    "clusters": ("a.jsonl", json.dumps({"tokens": ["a", LONG], "clusters": []}),
-                 r"a\.jsonl, line 1: a#0, word 2: 100,001"),
-    "ontonotes": ("a.v4_gold_conll", conll("nw/a").replace("Byron", LONG),
-                  r"nw/a#0, word \d: 100,001"),
-    "conllu": ("a.conllu", f"{HEAD}1\t{LONG}" + "\t_" * 8 + "\n\n",
-               r"a\.conllu.*: d#0, word 1: 100,001"),
-}  # fmt: skip
-"""By format a file with a word that is too long, and what is said of it."""
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
 
@@ -62,14 +50,11 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "split"), [
     ("data/development/data/english/annotations/bc/cctv/00/cctv_0000.v4_gold_conll", "dev"),
-    ("conll-2012-test/test.english.v4_gold_conll", "test"),
-    ("dev.english.v4_gold_conll", "dev"),
+    ("conll-2012-test/test.english.v4_gold_conll", "test"), ("dev.english.v4_gold_conll", "dev"),
     ("english_v4/validation-00000-of-00001.parquet", "dev"),
-    ("train-00001-of-00002.parquet", "train"),
-    ("test/dev.jsonl", "dev"),
+    ("train-00001-of-00002.parquet", "train"), ("test/dev.jsonl", "dev"),
     ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
-    ("my_novel.conll", "train"),
-    ("latest/contest.conll", "train"),
+    ("my_novel.conll", "train"), ("latest/contest.conll", "train"),
 ])  # fmt: skip
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
@@ -184,10 +169,19 @@ def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
         read_corpus("ontonotes", tmp_path / "missing")
 
 
-@pytest.mark.parametrize("format", HOLD)
-def test_a_word_without_an_end_is_refused_with_its_place(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize(("format", "name", "text", "message"), [
+    ("text", "a.txt", f"Ada met {LONG}.\n", r"a\.txt, word 3: 100,002"),
+    ("jsonl", "a.jsonl", json.dumps({"name": "n", "words": ["a", LONG]}),
+     r"a\.jsonl, line 1: n#0, word 2: 100,001"),
+    ("clusters", "a.jsonl", json.dumps({"tokens": ["a", LONG], "clusters": []}),
+     r"a\.jsonl, line 1: a#0, word 2: 100,001"),
+    ("ontonotes", "a.v4_gold_conll", conll("nw/a").replace("Byron", LONG),
+     r"nw/a#0, word \d: 100,001"),
+    ("conllu", "a.conllu", f"{HEAD}1\t{LONG}" + "\t_" * 8 + "\n\n",
+     r"a\.conllu.*: d#0, word 1: 100,001"),
+], ids=lambda value: str(value)[:30])  # fmt: skip
+def test_a_word_without_an_end_is_refused_with_its_place(tmp_path, format, name, text, message):
     """A blob of data: tokenizers and spaCy take minutes for one of ten million characters."""
-    name, text, message = HOLD[format]
     with refused(message):
         list(read_corpus(format, write(tmp_path / name, text)))
     good = "a.v4_gold_conll" if format == "ontonotes" else name

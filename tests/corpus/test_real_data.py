@@ -31,9 +31,8 @@ def test_ontogum_has_the_counts_of_the_committed_study(root: Path, tmp_path: Pat
     with (root / "results" / "ontogum" / "measures.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["step"] == "corpus"]
     committed = {tuple(row[key] for key in keys): float(row["value"]) for row in rows}
-    corpus = read_corpus(
-        "ontogum", find("ontogum", tmp_path), exclude=["GUM_reddit_*"], bad_documents="skip"
-    )
+    how = {"exclude": ["GUM_reddit_*"], "bad_documents": "skip"}
+    corpus = read_corpus("ontogum", find("ontogum", tmp_path), **how)
     found = describe((drop_singletons(document) for document in corpus), "outermost")
     counted = [row for split, counts in found["splits"].items() for row in count(split, counts)]
     assert len(counted) > 100

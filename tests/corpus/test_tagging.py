@@ -24,8 +24,8 @@ def make_corpus() -> list[Document]:
             make_document(" ".join(turned), " ".join(["PRP VBD NNP ."] * len(turned)))]  # fmt: skip
 
 
-def learn() -> Tagger:
-    tagger = learn_tagger(make_corpus(), lower_case=True)
+def learn(*more: Document) -> Tagger:
+    tagger = learn_tagger([*make_corpus(), *more], lower_case=True)
     assert tagger is not None
     return tagger
 
@@ -41,9 +41,7 @@ def test_known_words_are_told() -> None:
 
 def test_unknown_words_are_told_by_what_stands_before() -> None:
     text = "Ben fed the zebra . she met Zora . Ben fed the yak . she saw Yolanda ."
-    corpus = [*make_corpus(), make_document(text, "NNP VBD DT NN . PRP VBD NNP . " * 2)]
-    tagger = learn_tagger(corpus, lower_case=True)
-    assert tagger is not None
+    tagger = learn(make_document(text, "NNP VBD DT NN . PRP VBD NNP . " * 2))
     assert not tagger.known & {"zebra", "zora", "walrus", "wanda"}
     assert tag("ben saw the walrus", tagger)[-1] == "nouns"
     assert tag("she saw wanda", tagger)[-1] == "proper_nouns"
