@@ -16,21 +16,6 @@ WORDS = ["Ada", "met", "her", "friend", "."]
 SPANS = [[[0, 0], [2, 2]], [[2, 3]]]
 MENTIONS = (Mention(0, 1, 0), Mention(2, 4, 1), Mention(2, 3, 0))
 TEXT = "Ada met her friend."
-CHARACTERS = [[[0, 3], [8, 11]], [[8, 18]]]
-
-TOOLS: dict[str, dict[str, Any]] = {
-    "AllenNLP": {"top_spans": [[0, 0]], "predicted_antecedents": [-1], "document": WORDS,
-                 "clusters": SPANS},
-    "Lee et al.": {"doc_key": "bn/abc_0", "sentences": [WORDS[:2], [], WORDS[2:]],
-                   "speakers": [["A"]], "clusters": SPANS},
-    "maverick": {"tokens": WORDS, "clusters_token_offsets": SPANS, "clusters_char_offsets": None,
-                 "clusters_token_text": [["Ada", "her"], ["her friend"]], "text": TEXT},
-    "fastcoref": {"text": TEXT, "clusters": CHARACTERS,
-                  "clusters_strings": [["Ada", "her"], ["her friend"]]},
-    "a model's answer": {"id": 7, "split": "test", "words": WORDS, "predicted_clusters": SPANS},
-    "equal keys": {"tokens": WORDS, "sentences": [WORDS], "clusters": SPANS,
-                   "predicted_clusters": SPANS},
-}  # fmt: skip
 
 
 def read_row(row: dict[str, Any], ledger: Ledger | None = None) -> Document:
@@ -39,9 +24,21 @@ def read_row(row: dict[str, Any], ledger: Ledger | None = None) -> Document:
     return document
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_the_rows_of_each_tool_are_recognised_and_read(tmp_path: Path, tool: str) -> None:
-    path = write(tmp_path / "dev.jsonl.gz", json.dumps(TOOLS[tool]) + "\n")
+@pytest.mark.parametrize(("tool", "row"), [
+    ("AllenNLP", {"top_spans": [[0, 0]], "predicted_antecedents": [-1], "document": WORDS,
+                  "clusters": SPANS}),
+    ("Lee et al.", {"doc_key": "bn/abc_0", "sentences": [WORDS[:2], [], WORDS[2:]],
+                    "speakers": [["A"]], "clusters": SPANS}),
+    ("maverick", {"tokens": WORDS, "clusters_token_offsets": SPANS, "clusters_char_offsets": None,
+                  "clusters_token_text": [["Ada", "her"], ["her friend"]], "text": TEXT}),
+    ("fastcoref", {"text": TEXT, "clusters": [[[0, 3], [8, 11]], [[8, 18]]],
+                   "clusters_strings": [["Ada", "her"], ["her friend"]]}),
+    ("a model's answer", {"id": 7, "split": "test", "words": WORDS, "predicted_clusters": SPANS}),
+    ("equal keys", {"tokens": WORDS, "sentences": [WORDS], "clusters": SPANS,
+                    "predicted_clusters": SPANS}),
+])  # fmt: skip
+def test_the_rows_of_each_tool_are_recognised_and_read(tmp_path: Path, tool: str, row: Any) -> None:
+    path = write(tmp_path / "dev.jsonl.gz", json.dumps(row) + "\n")
     assert detect_format(path)[0] == detect_format(tmp_path)[0] == "clusters"
     [document] = read_corpus("clusters", path)
     named = {"Lee et al.": "bn/abc_0", "a model's answer": "7"}
@@ -52,7 +49,7 @@ def test_the_rows_of_each_tool_are_recognised_and_read(tmp_path: Path, tool: str
 
 
 def test_rows_without_a_name_are_numbered(tmp_path: Path) -> None:
-    row = json.dumps(TOOLS["AllenNLP"]) + "\n"
+    row = json.dumps({"document": WORDS, "clusters": SPANS}) + "\n"
     path = write(tmp_path / "book.jsonl", row + "\n" + row)
     assert [d.id for d in read_corpus("clusters", path)] == ["book#0", "book-2#0"]
 
@@ -80,8 +77,7 @@ def test_a_word_is_cut_where_a_mention_of_characters_begins() -> None:
     assert document.sentence_starts == (0, 3)
 
 
-LONG = {"tokens": WORDS * 20, "clusters": [[[i, i + 1] for i in range(20)]]}
-BAD: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(("row", "message"), [
     ({"tokens": WORDS}, r"keys split, tokens, expected one of clusters, .*and words"),
     ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []}, r".* disagree"),
     ({"tokens": WORDS, "document": ["a"], "clusters": []}, r"tokens and document disagree"),
@@ -94,16 +90,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"document": TEXT, "clusters": []}, r"document: 'Ada .*Input should be a valid list"),
     ({"sentences": [["[CLS]", "Ada"]], "clusters": []}, r"the first word is \[CLS\]"),
     ({"sentences": [["Ada"]], "clusters": [], "subtoken_map": [0]}, r"key subtoken_map"),
-    (LONG, r"clusters: none of 20 mentions has a single word: their ends seem to be excluded"),
+    ({"tokens": WORDS * 20, "clusters": [[[i, i + 1] for i in range(20)]]},
+     r"clusters: none of 20 mentions has a single word: their ends seem to be excluded"),
     ({"text": TEXT, "clusters": [[[0, 2], [8, 10]]]}, r"clusters: most spans split words \('Ad'\)"),
     ({"text": "\ud83d " + TEXT, "clusters": []}, "character 1: surrogate U.D83D is not UTF-8"),
     ({"text": TEXT, "clusters": [[[3, 4]]]}, r"clusters\[0\]\[0\]: \[3, 4\]"),
     ({"text": TEXT, "clusters": [[[0, 3]]], "clusters_strings": [["her"]]}, r"clusters_strings"),
     ({"tokens": WORDS, "clusters": SPANS, "split": "x"}, r"split: 'x', Input should be 'train'"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("row", "message"), BAD, ids=[message[:30] for _, message in BAD])
+])  # fmt: skip
 def test_what_is_wrong_or_ambiguous_is_refused_by_name(row: dict[str, Any], message: str) -> None:
     with refused(r"^f, line 1[,:] " + message):
         read_row(row)

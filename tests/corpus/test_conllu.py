@@ -14,73 +14,65 @@ from refused import refused
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.files import open_lines
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import detect_format, read_corpus
-from entity_transformers.corpus.readers.conllu import (
-    read,
-    read_mentions,
-    read_table,
-    split_documents,
-)
+from entity_transformers.corpus.readers import conllu, detect_format, read_corpus
 
 COREFUD = "# global.Entity = eid-etype-head-other\n"
 Row = tuple[str, str, str]
 """Number, word and MISC."""
 
 
-def conllu(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> str:
+def make_rows(cells: str) -> list[Row]:
+    """Words that have these for Entity, or _; a full stop before it marks that of an empty node."""
+    rows, number, empty = [], 0, 0
+    for cell in cells.split():
+        empty = empty + 1 if cell[0] == "." else 0
+        number += not empty
+        entity = cell.removeprefix(".")
+        misc = entity if entity == "_" else f"Entity={entity}"
+        rows.append((f"{number}.{empty}" if empty else f"{number}", "w", misc))
+    return rows
+
+
+def wrap(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> str:
     fields = "\t".join("_" * 7)
     return head + "".join(f"{n}\t{word}\t{fields}\t{misc}\n" for n, word, misc in rows) + "\n"
 
 
 def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Document]:
-    return list(read(write(folder / "a.conllu", text), ledger or Ledger()))
+    return list(conllu.read(write(folder / "a.conllu", text), ledger or Ledger()))
 
 
-CASES: dict[str, tuple[str, list[Row], list[tuple[int, int, int]]]] = {
-    "a piece at an empty node": (COREFUD, [
-        ("1", "a", "Entity=(e1[1/2]-x-1-)"), ("2", "b", "_"), ("2.1", "_", "Entity=(e1[2/2]-x-1-)"),
-        ("3", "c", "_"), ("4", "he", "Entity=(e1-x-1-)")], [(0, 1, 1), (3, 4, 1)]),
-    "a start at an empty node": (COREFUD, [
-        ("1", "a", "_"), ("1.1", "_", "Entity=(e1-x-1-"), ("2", "b", "_"), ("3", "c", "Entity=e1)"),
-        ("4", "he", "Entity=(e1-x-1-)")], [(1, 3, 1), (3, 4, 1)]),
-    "an end at an empty node": (COREFUD, [
-        ("1", "a", "Entity=(e1-x-1-"), ("2", "b", "_"), ("2.1", "_", "Entity=e1)"), ("3", "c", "_"),
-        ("4", "he", "Entity=(e1-x-1-)")], [(0, 2, 1), (3, 4, 1)]),
-    "empty nodes alone": (COREFUD, [
-        ("1", "a", "_"), ("1.1", "_", "Entity=(e1-x-1-"), ("1.2", "_", "Entity=e1)"),
-        ("2", "he", "Entity=(e1-x-1-)")], [(1, 2, 1)]),
-    "two pieces that cross another mention": (COREFUD, [
-        ("1", "a", "Entity=(e1[1/2]-x-1-)"), ("2", "b", "Entity=(e1-x-1-"),
-        ("3", "c", "Entity=(e1[2/2]-x-1-)"), ("4", "d", "Entity=e1)")], [(0, 3, 1), (1, 4, 1)]),
-    "crossing mentions of one entity": (COREFUD, [
-        ("1", "a", "Entity=(e1[1/1]-x-1-"), ("2", "b", "Entity=(e1-x-1-"),
-        ("3", "c", "Entity=e1[1/1])"), ("4", "d", "Entity=e1)")], [(0, 3, 1), (1, 4, 1)]),
-    "a mention in another of its entity": (COREFUD, [
-        ("1", "a", "Entity=(e1-x-1-"), ("2", "b", "Entity=(e1-x-1-"), ("3", "c", "Entity=e1)e1)"),
-        ("4", "d", "_")], [(0, 3, 1), (1, 3, 1)]),
-    "GUM up to 2.8": ("", [
-        ("1", "a", "Entity=(place-103"), ("2", "b", "Entity=(person-7)"),
-        ("3", "c", "Entity=place-103)(place-103)")], [(0, 3, 103), (1, 2, 7), (2, 3, 103)]),
-    "the type before the entity": ("# global.Entity = entity-GRP-infstat-MIN-coref_type-identity\n",
-        [("1", "a", "Entity=(place-103-new-1-coref-New-York"), ("2", "b", "_"),
-        ("3", "c", "Entity=place-103)(place-103-giv-1-coref-New-York)")],
+@pytest.mark.parametrize(("name", "head", "cells", "mentions"), [
+    ("a piece at an empty node",
+        COREFUD, "(e1[1/2]-x-1-) _ .(e1[2/2]-x-1-) _ (e1-x-1-)", [(0, 1, 1), (3, 4, 1)]),
+    ("a start at an empty node",
+        COREFUD, "_ .(e1-x-1- _ e1) (e1-x-1-)", [(1, 3, 1), (3, 4, 1)]),
+    ("an end at an empty node",
+        COREFUD, "(e1-x-1- _ .e1) _ (e1-x-1-)", [(0, 2, 1), (3, 4, 1)]),
+    ("empty nodes alone", COREFUD, "_ .(e1-x-1- .e1) (e1-x-1-)", [(1, 2, 1)]),
+    ("two pieces that cross another mention",
+        COREFUD, "(e1[1/2]-x-1-) (e1-x-1- (e1[2/2]-x-1-) e1)", [(0, 3, 1), (1, 4, 1)]),
+    ("crossing mentions of one entity",
+        COREFUD, "(e1[1/1]-x-1- (e1-x-1- e1[1/1]) e1)", [(0, 3, 1), (1, 4, 1)]),
+    ("a mention in another of its entity",
+        COREFUD, "(e1-x-1- (e1-x-1- e1)e1) _", [(0, 3, 1), (1, 3, 1)]),
+    ("GUM up to 2.8",
+        "", "(place-103 (person-7) place-103)(place-103)", [(0, 3, 103), (1, 2, 7), (2, 3, 103)]),
+    ("the type before the entity",
+        "# global.Entity = entity-GRP-infstat-MIN-coref_type-identity\n",
+        "(place-103-new-1-coref-New-York _ place-103)(place-103-giv-1-coref-New-York)",
         [(0, 3, 103), (2, 3, 103)]),
-    "entities alone": ("", [
-        ("1", "a", "Entity=(e5"), ("2", "b", "Entity=e5)(e5)")], [(0, 2, 5), (1, 2, 5)]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_mentions_of_an_entity_are_right(tmp_path: Path, name: str) -> None:
-    head, rows, mentions = CASES[name]
-    [document] = read_text(tmp_path, conllu(rows, f"# newdoc id = d\n{head}"))
+    ("entities alone", "", "(e5 e5)(e5)", [(0, 2, 5), (1, 2, 5)]),
+])  # fmt: skip
+def test_the_mentions_of_an_entity_are_right(tmp_path, name, head, cells, mentions):
+    [document] = read_text(tmp_path, wrap(make_rows(cells), f"# newdoc id = d\n{head}"))
     assert document.mentions == tuple(Mention(*one) for one in mentions)
 
 
 def test_what_becomes_of_pieces_and_empty_nodes_is_counted(tmp_path: Path) -> None:
     ledger = Ledger()
-    rows = CASES["empty nodes alone"][1], CASES["two pieces that cross another mention"][1]
-    text = "".join(conllu(one, f"# newdoc id = {i}\n{COREFUD}") for i, one in enumerate(rows))
+    text = wrap(make_rows("_ .(e1-x-1- .e1) (e1-x-1-)"))
+    text += wrap(make_rows("(e1[1/2]-x-1-) (e1-x-1- (e1[2/2]-x-1-) e1)"), "# newdoc id = e\n")
     read_text(tmp_path, text, ledger)
     assert ledger.counts == {"mentions_of_empty_nodes": 1, "discontinuous_mentions": 1}
 
@@ -98,11 +90,8 @@ def draw_mentions(draw: st.DrawFn) -> tuple[list[bool], Nodes]:
         kept: list[list[int]] = []
         for nodes in map(sorted, sets):
             whole = len(split_runs(nodes)) == 1
-            crossing = any(
-                a[0] < b[0] <= a[-1] < b[-1]
-                for other in kept
-                for a, b in ((nodes, other), (other, nodes))
-            )
+            pairs = (pair for other in kept for pair in ((nodes, other), (other, nodes)))
+            crossing = any(a[0] < b[0] <= a[-1] < b[-1] for a, b in pairs)
             several = any(len(split_runs(one)) > 1 for one in kept)
             if not (crossing if whole else several):
                 kept.append(nodes)
@@ -137,20 +126,14 @@ def write_cells(size: int, mentions: Nodes) -> list[str]:
 def test_mentions_that_were_written_from_sets_of_nodes_are_read(drawn):
     """What a mention's words are is known before any bracket is."""
     words, mentions = drawn
-    number = empty = 0
-    rows: list[Row] = []
-    for is_word, cell in zip(words, write_cells(len(words), mentions), strict=True):
-        number, empty = (number + 1, 0) if is_word else (number, empty + 1)
-        misc = f"Entity={cell}" if cell else "_"
-        rows.append((f"{number}" if is_word else f"{number}.{empty}", "w", misc))
-    [block] = split_documents(conllu(rows).splitlines(keepends=True))
-    table = read_table(block, "f")
+    cells = zip(words, write_cells(len(words), mentions), strict=True)
+    rows = make_rows(" ".join("." * (not is_word) + (cell or "_") for is_word, cell in cells))
+    [block] = conllu.split_documents(wrap(rows).splitlines(keepends=True))
+    table = conllu.read_table(block, "f")
     place = {node: sum(words[:node]) for node, is_word in enumerate(words) if is_word}
-    expected = []
-    for entity, nodes in mentions:
-        real = [place[node] for node in nodes if words[node]]
-        expected += [Mention(real[0], real[-1] + 1, entity)] if real else []
-    assert sorted(read_mentions(table, Ledger())) == sorted(expected)
+    real = [(entity, [place[n] for n in nodes if words[n]]) for entity, nodes in mentions]
+    expected = [Mention(own[0], own[-1] + 1, entity) for entity, own in real if own]
+    assert sorted(conllu.read_mentions(table, Ledger())) == sorted(expected)
 
 
 def pair_backwards(cells: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -184,9 +167,7 @@ def as_old_gum(line: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_academic_art", "GENTLE_legal_abortion"])
-def test_gum_s_files_are_read_as_by_another_parser_and_in_its_old_notation(
-    shared_data: Path, name: str, tmp_path: Path
-) -> None:
+def test_gum_s_files_are_read_as_by_another_parser_and_in_old_notation(shared_data, name, tmp_path):
     lines = list(open_lines(shared_data / "gum" / "dep" / f"{name}.conllu.gz"))
     rows = [line.rstrip("\n").split("\t") for line in lines if re.match(r"[0-9]+\t", line)]
     cells = [re.search(r"(?:^|\|)Entity=([^|]+)", row[9]) for row in rows]
@@ -214,7 +195,7 @@ TWO = (
 def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     """global.Entity holds for the rest of the file; tags are XPOS, or what UPOS stands for."""
     write(tmp_path / "ud" / "x-ud-dev.conllu", TWO)
-    write(tmp_path / "ud" / "train" / "b.conllu.gz", conllu([("1", "a", "_")] * 2, ""))
+    write(tmp_path / "ud" / "train" / "b.conllu.gz", wrap([("1", "a", "_")] * 2, ""))
     documents = list(read_corpus("conllu", tmp_path / "ud"))
     assert detect_format(tmp_path / "ud")[0] == "conllu"
     assert documents == [
@@ -242,37 +223,33 @@ def test_tags_are_the_treebank_s_or_stand_for_universal_ones(tmp_path, columns, 
 
 
 def test_documents_without_a_name_are_numbered(tmp_path: Path) -> None:
-    text = conllu([("1", "a", "_")], "") + "# newdoc\n" + conllu([("1", "b", "_")], "")
+    text = wrap([("1", "a", "_")], "") + "# newdoc\n" + wrap([("1", "b", "_")], "")
     found = [(d.id, d.words) for d in read_text(tmp_path, text)]
     assert found == [("a#0", ("a",)), ("a-2#0", ("b",))]
 
 
-BAD = {
-    "no head": (conllu([("1", "a", "Entity=(e1-person-1-)")], ""), "line 1, column 1"),
-    "no entity": (conllu([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"), "line 2, col"),
-    "twice": (conllu([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "10: Entity occurs twice"),
-    "never opened": (conllu([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
-    "never closed": (conllu([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
-    "at an empty node": (conllu([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]), "line 4.*opens"),
-    "a missing piece": (conllu([("1", "a", "Entity=(e1[1/2]-x)")]), r"line 3.*\[2/2\] is missing"),
-    "one too many": (conllu([("1", "a", "Entity=(e1[2/2]-x)")]), r"line 3.*\[2/2\] has no"),
-    "many pieces": (conllu([("1", "a", "Entity=(e1[1/99999]-x)")]), "line 3.*expected pieces"),
-    "no bracket": (conllu([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
-    "a joined form's": (conllu([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("no head", wrap([("1", "a", "Entity=(e1-person-1-)")], ""), "line 1, column 1"),
+    ("no entity", wrap([("1", "a", "Entity=(e1-x)")], "# global.Entity = a-b\n"), "line 2, col"),
+    ("twice", wrap([("1", "a", "Entity=(e1-x)|Entity=(e2-x)")]), "10: Entity occurs twice"),
+    ("never opened", wrap([("1", "a", "Entity=e1)")]), r"line 3, column 10: e1\) closes"),
+    ("never closed", wrap([("1", "a", "Entity=(e1-x")]), r"line 3, column 10: \(e1 opens"),
+    ("at an empty node", wrap([("1", "a", "_"), ("1.1", "_", "Entity=(e1-x")]), "line 4.*opens"),
+    ("a missing piece", wrap([("1", "a", "Entity=(e1[1/2]-x)")]), r"line 3.*\[2/2\] is missing"),
+    ("one too many", wrap([("1", "a", "Entity=(e1[2/2]-x)")]), r"line 3.*\[2/2\] has no"),
+    ("many pieces", wrap([("1", "a", "Entity=(e1[1/99999]-x)")]), "line 3.*expected pieces"),
+    ("no bracket", wrap([("1", "a", "Entity=e1")]), r"line 3, column 10: .*expected brackets"),
+    ("a joined form's", wrap([("1-2", "ab", "Entity=(e1-x)"), ("1", "a", "_"), ("2", "b", "_")]),
      r"line 3, column 10: .*on a multiword token"),
-    "CorefUD 0.2": (conllu([("1", "a", "ClusterId=c1|MentionSpan=1")]), "line 3, .*ClusterId"),
-    "a word with a space": (conllu([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
-    "blanked": (conllu([("1", "_", "_")] * 3 + [("2", ".", "_")]), "line 3, .*most words are _"),
-    "another": (conllu([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n", r"line 6: 2 columns"),
-    "no words": ("# newdoc id = d\n\n", r"line 1: no words in this document"),
-    "nothing": ("\n", r"no words in this file"),
-    "a name of no UTF-8": ("# newdoc id = \0\n1\ta\n", r"line 1, character 1: a NUL"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
-    text, message = BAD[name]
+    ("CorefUD 0.2", wrap([("1", "a", "ClusterId=c1|MentionSpan=1")]), "line 3, .*ClusterId"),
+    ("a word with a space", wrap([("1", "10 000", "_")]), r"line 3, column 2: '10 000'"),
+    ("blanked", wrap([("1", "_", "_")] * 3 + [("2", ".", "_")]), "line 3, .*most words are _"),
+    ("another", wrap([("1", "a", "_")]) + "# newdoc id = e\n1\ta\n\n", r"line 6: 2 columns"),
+    ("no words", "# newdoc id = d\n\n", r"line 1: no words in this document"),
+    ("nothing", "\n", r"no words in this file"),
+    ("a name of no UTF-8", "# newdoc id = \0\n1\ta\n", r"line 1, character 1: a NUL"),
+], ids=lambda value: str(value)[:30])  # fmt: skip
+def test_bad_input_is_named_with_its_place(tmp_path, name, text, message):
     with refused(f"a.conllu.*{message}"):
         read_text(tmp_path, text)
 
@@ -280,6 +257,6 @@ def test_bad_input_is_named_with_its_place(tmp_path: Path, name: str) -> None:
 def test_skip_drops_a_bracket_or_a_document(tmp_path: Path) -> None:
     good = "# newdoc id = good\n1\ta\t_\t_\t_\t_\t_\t_\t_\tEntity=(e1-x)e2)\n\n"
     ledger = Ledger("skip")
-    [document] = read_text(tmp_path, BAD["no bracket"][0] + good, ledger)
+    [document] = read_text(tmp_path, wrap(make_rows("e1")) + good, ledger)
     assert (document.name, document.mentions) == ("good", (Mention(0, 1, 1),))
     assert (list(ledger.bad), ledger.counts) == (["d#0"], {"unmatched_brackets": 1})

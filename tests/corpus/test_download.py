@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conll_files import write
 from refused import refused
 
 from entity_transformers.corpus import download
@@ -26,11 +27,10 @@ class Server:
     def __init__(self) -> None:
         self.answers: list[tuple[int, bytes, bytes]] = [(200, BODY, BODY)]
         self.asked: list[str] = []
+        self.url = ""
 
     def files(self, *names: str) -> list[RemoteFile]:
         return [RemoteFile(self.url + name, name, SHA) for name in names]
-
-    url = ""
 
 
 @pytest.fixture
@@ -103,22 +103,17 @@ def test_an_error_of_the_hub_becomes_one_line_that_says_what_to_do(tmp_path, mon
     assert "\n" not in str(caught.value)
 
 
-def test_the_hubs_copy_is_listed_with_its_commit_and_can_be_pinned_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_hubs_copy_is_listed_with_its_commit_and_can_be_pinned(tmp_path, monkeypatch, caplog):
     with pytest.raises(DownloadError, match=r"is missing: corpus.path is not set"):
         locate("ontonotes", None, tmp_path)  # the real library, offline as the whole suite is
     snapshot = tmp_path / "snapshots" / "0123abc"
     asked: dict[str, Any] = {}
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setattr(
-        "huggingface_hub.snapshot_download",
-        lambda repository, **settings: asked.update(settings) or str(snapshot),
-    )
+    hub = "huggingface_hub.snapshot_download"
+    monkeypatch.setattr(hub, lambda _, **given: asked.update(given) or str(snapshot))
     with pytest.raises(DownloadError, match=r"no english_v4/\*.parquet in it"):
         locate("ontonotes", None, tmp_path)
-    (snapshot / "english_v4").mkdir(parents=True)
-    (snapshot / "english_v4" / "test.parquet").write_bytes(BODY)
+    write(snapshot / "english_v4" / "test.parquet", BODY)
     listed = locate("ontonotes", None, tmp_path)
     assert "set corpus.revision to 0123abc to pin it" in caplog.text
     assert locate("ontonotes", None, tmp_path, revision="0123abc") == listed
@@ -128,8 +123,7 @@ def test_the_hubs_copy_is_listed_with_its_commit_and_can_be_pinned_to_it(
 
 
 def test_local_files_and_wrong_paths(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(BODY)
+    path = write(tmp_path / "a.jsonl", BODY)
     files = [{"path": ".", "bytes": len(BODY), "sha256": SHA}]  # a file is its own root
     assert locate("jsonl", path, tmp_path) == {"root": str(path), "origin": "local", "files": files}
     with refused(r"none: no such file or folder: correct the study.s path, or put it there"):
@@ -167,9 +161,7 @@ def fill(folder: Path, *, packed: bool = False, **changed: bytes | None) -> Path
     for name, data in FILES.items():
         new = changed.get(Path(name).stem, data)
         if new is not None and name != "LICENCE":
-            path = folder / (f"{name}.gz" if packed else name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(gzip.compress(new) if packed else new)
+            write(folder / (f"{name}.gz" if packed else name), new)
     return folder
 
 
@@ -180,29 +172,22 @@ def test_a_folder_of_data_sets_is_used_before_a_download(toys: Path, packed: boo
     end = ".gz" if packed else ""
     assert (listed["root"], listed["origin"]) == (str(toys / "toy"), "TOY 1.0, here")
     assert [file["path"] for file in listed["files"]] == [f"rows/a.txt{end}", f"rows/b.txt{end}"]
-
-
-def test_a_path_wins_and_is_read_as_it_is(toys: Path) -> None:
-    fill(toys / "toy")
-    mine = fill(toys / "mine", a=b"another version\n")
+    mine = fill(toys / "mine", a=b"another version\n")  # a path wins and is read as it is
     listed = locate("toy", mine, toys / "cache")
     assert (listed["root"], listed["origin"]) == (str(mine), "local")
 
 
 def test_a_data_set_of_one_file_is_that_file(toys: Path) -> None:
     """Two texts may share a folder that holds only one of them: the other is downloaded."""
-    (toys / "one").mkdir()
-    (toys / "one" / "a").write_bytes(b"alone")
-    assert locate("one", None, toys / "cache")["root"] == str(toys / "one" / "a")
+    path = write(toys / "one" / "a", b"alone")
+    assert locate("one", None, toys / "cache")["root"] == str(path)
     with pytest.raises(DownloadError, match="b: not in the cache, and downloads are off"):
         locate("other", None, toys / "cache")
 
 
-@pytest.mark.parametrize(
-    ("changed", "first"),
-    [({"a": b"another version\n"}, "rows/a.txt"), ({"b": None}, "rows/b.txt")],
-    ids=["other bytes", "missing"],
-)
+@pytest.mark.parametrize(("changed", "first"), [
+    ({"a": b"another version\n"}, "rows/a.txt"), ({"b": None}, "rows/b.txt"),
+], ids=["other bytes", "missing"])  # fmt: skip
 @pytest.mark.parametrize("packed", [False, True])
 def test_other_bytes_than_a_download_gives_are_refused(toys, changed, first, packed):
     fill(toys / "toy", packed=packed, **changed)
@@ -225,22 +210,16 @@ def test_a_variable_that_names_no_folder_is_an_error(toys, monkeypatch):
         locate("toy", None, toys)
 
 
-KINDS = {
-    "ontogum": ("gum", 545),
-    "litbank": ("litbank", 103),
-    "lambada-original": ("lambada/lambada_test_plain_text.txt", 1),
-    "lambada-openai": ("lambada/lambada_test.jsonl", 1),
-    "gpt2-bpe": ("gpt2-bpe", 2),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_real_data_sets_are_found_and_are_the_pinned_ones(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+@pytest.mark.parametrize(("kind", "root", "files"), [
+    ("ontogum", "gum", 545),
+    ("litbank", "litbank", 103),
+    ("lambada-original", "lambada/lambada_test_plain_text.txt", 1),
+    ("lambada-openai", "lambada/lambada_test.jsonl", 1),
+    ("gpt2-bpe", "gpt2-bpe", 2),
+])  # fmt: skip
+def test_real_data_sets_are_the_pinned_ones(shared_data, tmp_path, monkeypatch, kind, root, files):
     """What lies there packed is compared unpacked: the pinned checksums are of upstream files."""
     monkeypatch.setenv(VARIABLE, str(shared_data))
-    root, files = KINDS[kind]
     listed = locate(kind, None, tmp_path)
     assert (listed["root"], len(listed["files"])) == (str(shared_data / root), files)
     assert listed["origin"] == datasets()[kind].origin

@@ -14,31 +14,20 @@ from conll_files import SENTENCE, conll, split_lines, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entity_transformers.corpus import conll2012
+from entity_transformers.corpus import conll2012, readers
 from entity_transformers.corpus.document import CorpusError, Document, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger, Policy
-from entity_transformers.corpus.readers import (
-    booknlp,
-    brat,
-    clusters,
-    conllu,
-    jsonl,
-    lambada,
-    read_corpus,
-)
+from entity_transformers.corpus.readers import booknlp, brat, clusters, conllu, jsonl, lambada
 from entity_transformers.corpus.readers.ontogum import join_layers, read_table
 from entity_transformers.corpus.statistics import describe
 
 NASTY = [
     "\t", " ", "\n", "\n\n", "\r", "\r\n", "\0", "\udcff", "\u2028", "\u00a0", "\x0b", "\x1f",
-    "\ufeff", "\u00b2", "\u0663",
-    "(", ")", "|", "*", "-", "_", "__", "=", "[", "]", "{", "}", '"', "\\", "\\u", "\\ud800", ",",
-    ":", "null", "true", "-1", "1e999",
-    "NaN", "9" * 30, "9" * 5000, "(1", "1)", "(1)", "(1|(1", "1)|1)", "(ORG*", "*)", "(XYZ)",
-    "#begin document (x); part 000\n",
-    "#begin document", "#end document\n", "# newdoc id = x\n", "[WORD]", "<html>", "Entity=",
-    "1-2", "1.1",
-    '{"words": ["a"]}\n', "x" * 2000,
+    "\ufeff", "\u00b2", "\u0663", *"()|*-_=[]{},:\"\\", "__", "\\u", "\\ud800", "null", "true",
+    "-1", "1e999", "NaN", "9" * 30, "9" * 5000, "(1", "1)", "(1)", "(1|(1", "1)|1)", "(ORG*",
+    "*)", "(XYZ)", "#begin document (x); part 000\n", "#begin document", "#end document\n",
+    "# newdoc id = x\n", "[WORD]", "<html>", "Entity=", "1-2", "1.1", '{"words": ["a"]}\n',
+    "x" * 2000,
 ]  # fmt: skip
 
 COREFUD = (
@@ -76,11 +65,10 @@ def mutate(text: str, changes: Edits) -> str:
     for kind, at, size, new in changes:
         start = int(at * (len(text) + 1))
         end = min(len(text), start + int(size * 40))
-        middle = {
-            "repeat": text[start:end] * 2, "swap": text[start:end][::-1], "delete": "", "cut": "",
-        }.get(kind, new)  # fmt: skip
+        piece = text[start:end]
+        made = {"repeat": piece * 2, "swap": piece[::-1], "delete": "", "cut": ""}
         rest = {"insert": text[start:], "cut": ""}.get(kind, text[end:])
-        text = text[:start] + middle + rest
+        text = text[:start] + made.get(kind, new) + rest
     return text
 
 
@@ -118,29 +106,21 @@ def read_brat(lines: list[str], *where: Any) -> Iterator[Document]:
     yield brat.read_annotations(BRAT, lines, *where)
 
 
-def accepted(read: Any) -> Any:
+def accepted(read: Any, *where: str) -> Any:
     """What `read_files` makes of a reader of lines."""
-    return lambda text, ledger: ledger.accept(
-        read(split_lines(text), "f", "f", "train", ledger), "f"
-    )
-
-
-def lambada_of(text: Any) -> Any:
-    return lambda passages, ledger: ledger.accept(
-        lambada.make_documents(split_lines(passages), "f", text, "test", ledger), "f"
-    )
+    return lambda text, ledger: ledger.accept(read(split_lines(text), "f", *where, ledger), "f")
 
 
 FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
-    "jsonl": accepted(jsonl.read_documents),
+    "jsonl": accepted(jsonl.read_documents, "f", "train"),
     "gum": read_gum,
-    "conllu": accepted(conllu.read_documents),
-    "clusters": accepted(clusters.read_clusters),
-    "booknlp": accepted(read_book),
-    "brat": accepted(read_brat),
-    "original": lambada_of("original"),
-    "openai": lambada_of("openai"),
+    "conllu": accepted(conllu.read_documents, "f", "train"),
+    "clusters": accepted(clusters.read_clusters, "f", "train"),
+    "booknlp": accepted(read_book, "f", "train"),
+    "brat": accepted(read_brat, "f", "train"),
+    "original": accepted(lambada.make_documents, "original", "test"),
+    "openai": accepted(lambada.make_documents, "openai", "test"),
 }
 
 
@@ -162,10 +142,8 @@ def real_texts(shared_data: Path) -> dict[str, list[str]]:
     rows += [f"{litbank}\n#end document\n", conll("bn/a", parts=2)]
     layers = [read_text(f"gum/{one}/GUM_bio_byron.conllu.gz") for one in ("dep", CHAINS)]
     heads = ["\n\n".join(layer.split("\n\n")[:3]) + "\n\n" for layer in layers]
-    documents: list[Document] = []
-    for text in rows:
-        lines = split_lines(text.replace("42)", ""))
-        documents += conll2012.read_rows(lines, "f", ledger=Ledger("skip"))
+    lines = [split_lines(text.replace("42)", "")) for text in rows]
+    documents = [d for own in lines for d in conll2012.read_rows(own, "f", ledger=Ledger("skip"))]
     return {
         "conll": rows,
         "gum": ["#CHAINS\n".join(heads)],
@@ -206,7 +184,7 @@ def test_mutated_files_raise_nothing_but_the_projects_error(tmp_path, changes, k
     format = "jsonl" if kind == ".jsonl" else "ontonotes"
     for policy in get_args(Policy):
         try:
-            found = list(read_corpus(format, target, bad_documents=policy))
+            found = list(readers.read_corpus(format, target, bad_documents=policy))
         except CorpusError as error:
             assert str(target) in str(error)  # noqa: PT017
         else:

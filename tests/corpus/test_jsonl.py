@@ -66,7 +66,7 @@ def test_a_list_of_bad_values_is_refused_at_the_first() -> None:
     assert time.perf_counter() - started < 1  # a list of a million errors takes more
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(("change", "message"), [
     ({"words": None}, r"words: 'None', Input should be a valid list"),
     ({"words": ["a", "b c"]}, r"words\[1\]: 'b c', expected a string without spaces"),
     ({"words": ["a", 3]}, r"words\[1\]: '3', Input should be a valid string"),
@@ -83,33 +83,23 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"named_entities": [[0, 1, ""]]}, r"named_entities\[0\]\[2\]: '', String should have"),
     ({"name": "\ud800"}, r"name: '\\ud800', Input should be a valid string, unable to parse"),
     ({"entities": []}, r"key 'entities', expected one of name, part, split, genre, words"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:24] for _, message in BAD])
+])  # fmt: skip
 def test_a_wrong_value_is_named(change: dict[str, Any], message: str) -> None:
     with refused(r"^f, line 3[,:] " + message):
         parse_row({"name": "n", "words": ["a", "b"], **change}, "f, line 3")
 
 
-LINES = [
-    ('{"name": "n"}\n', r"line 1, words: Field required"),
-    ("[1, 2]\n", r"line 1: '\[1, 2\]\\n', expected a JSON object"),
-    ('{"name": "n", "words": ["a"\n', r"line 1: not JSON .*char 28"),
-    ("<!doctype html>\n", r"line 1: a web page"),
-    ('{"name": "n", "words": ["a"], "part": ' + "9" * 5000 + "}\n", r"line 1: not JSON"),
-    ("[" * 100_000 + "\n", r"line 1"),
-    ('{"name": "n", "words": ["a"], "words": ["b"]}\n', r"line 1: not JSON \(.* given twice"),
-    ("", r"f: no document in this file"),
-]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    LINES,
-    ids=["key", "list", "cut", "html", "digits", "depth", "twice", "empty"],
-)
-def test_a_bad_line_is_named_or_left_out(line: str, message: str) -> None:
+@pytest.mark.parametrize(("kind", "line", "message"), [
+    ("key", '{"name": "n"}\n', r"line 1, words: Field required"),
+    ("list", "[1, 2]\n", r"line 1: '\[1, 2\]\\n', expected a JSON object"),
+    ("cut", '{"name": "n", "words": ["a"\n', r"line 1: not JSON .*char 28"),
+    ("html", "<!doctype html>\n", r"line 1: a web page"),
+    ("digits", '{"name": "n", "words": ["a"], "part": ' + "9" * 5000 + "}\n", "line 1: not JSON"),
+    ("depth", "[" * 100_000 + "\n", r"line 1"),
+    ("twice", '{"name": "n", "words": [], "words": []}\n', r"line 1: not JSON \(.* given twice"),
+    ("empty", "", r"f: no document in this file"),
+], ids=lambda value: str(value)[:30])  # fmt: skip
+def test_a_bad_line_is_named_or_left_out(kind: str, line: str, message: str) -> None:
     lines = [line] if line else []
     with refused(message):
         read(*lines)

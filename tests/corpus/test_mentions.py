@@ -6,24 +6,16 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
+from written import document_of
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention
-from entity_transformers.corpus.mentions import (
-    count_covered,
-    count_overlaps,
-    drop_singletons,
-    flatten,
-    merge_chains,
-)
+from entity_transformers.corpus import mentions as module
+from entity_transformers.corpus.document import Mention
+from entity_transformers.corpus.mentions import count_covered, count_overlaps, flatten, merge_chains
 
 N_WORDS = 12
-MENTIONS = st.lists(
-    st.builds(
-        lambda start, size, chain: Mention(start, min(start + size, N_WORDS), chain),
-        st.integers(0, 11), st.integers(1, 6), st.integers(0, 3),
-    ),
-    max_size=9,
-)  # fmt: skip
+PLACES = st.tuples(st.integers(0, 11), st.integers(1, 6), st.integers(0, 3))
+MENTIONS = st.lists(PLACES.map(lambda p: Mention(p[0], min(sum(p[:2]), N_WORDS), p[2])), max_size=9)
 
 
 def overlap(one: Mention, other: Mention) -> bool:
@@ -42,13 +34,10 @@ def test_flatten_against_brute_force(mentions: list[Mention], policy: str) -> No
     assert list(kept) == sorted(kept)
     assert not any(overlap(*pair) for pair in combinations(kept, 2))
     assert set(kept) <= set(merged)
-    for mention in set(merged) - set(kept):
+    for mention in merged:
         blockers = [m for m in merged if m != mention and overlap(m, mention)]
-        assert blockers if policy == "drop" else any(m in kept for m in blockers)
-    if policy == "drop":
-        assert set(kept) == {
-            m for m in merged if not any(m != other and overlap(m, other) for other in merged)
-        }
+        blocked = any(m in kept for m in blockers) if policy != "drop" else bool(blockers)
+        assert (mention in kept) != blocked
     assert lost["words"] == len(words(mentions)) - len(words(kept))
     assert lost["chains"] == len({m.chain for m in merged}) - len({m.chain for m in kept})
     assert lost["mentions"] == len(merged) - len(kept)
@@ -61,12 +50,8 @@ def test_without_crossing_the_policies_keep_the_maximal_and_the_minimal_spans(me
     spans = {(m.start, m.end) for m in mentions}
     if any(a < c < b < d for (a, b) in spans for (c, d) in spans):
         return
-    inside = {
-        (one, other)
-        for one in spans
-        for other in spans
-        if one != other and other[0] <= one[0] and one[1] <= other[1]
-    }
+    pairs = ((one, other) for one in spans for other in spans - {one})
+    inside = {pair for pair in pairs if pair[1][0] <= pair[0][0] and pair[0][1] <= pair[1][1]}
     outer, _ = flatten(mentions, N_WORDS, "outermost")
     inner, _ = flatten(mentions, N_WORDS, "innermost")
     assert {(m.start, m.end) for m in outer} == spans - {one for one, _ in inside}
@@ -90,31 +75,23 @@ def test_counts_against_brute_force(mentions: list[Mention]) -> None:
 @settings(max_examples=200)
 @given(MENTIONS)
 def test_merged_chains_are_the_connected_components(mentions: list[Mention]) -> None:
-    groups = [{m.chain} for m in mentions]
+    groups = {m.chain: {m.chain} for m in mentions}
     for one, other in combinations(mentions, 2):
         if (one.start, one.end) == (other.start, other.end):
-            joined = next(g for g in groups if one.chain in g) | next(
-                g for g in groups if other.chain in g
-            )
-            groups = [joined if g & joined else g for g in groups]
-    smallest = {
-        chain: min(set().union(*(g for g in groups if chain in g)))
-        for chain in {m.chain for m in mentions}
-    }
+            joined = groups[one.chain] | groups[other.chain]
+            groups |= dict.fromkeys(joined, joined)
+    smallest = {chain: min(group) for chain, group in groups.items()}
     merged, count = merge_chains(mentions)
-    assert {(m.start, m.end, m.chain) for m in merged} == {
-        (m.start, m.end, smallest[m.chain]) for m in mentions
-    }
+    assert {*merged} == {Mention(m.start, m.end, smallest[m.chain]) for m in mentions}
     assert count == sum(chain != root for chain, root in smallest.items())
 
 
 @pytest.mark.parametrize("mention", [Mention(3, 6, 1), Mention(2, 2, 1)])
 def test_bad_spans_are_refused(mention: Mention) -> None:
-    with pytest.raises(CorpusError, match="is not inside the document's 5 words"):
+    with refused("is not inside the document's 5 words"):
         flatten([mention], 5, "outermost")
 
 
 def test_singletons_are_dropped_by_chain() -> None:
-    mentions = (Mention(0, 1, 1), Mention(1, 2, 2), Mention(2, 3, 1))
-    document = Document("a", 0, "train", "", ("a", "b", "c"), (0,), mentions)
-    assert drop_singletons(document).mentions == (Mention(0, 1, 1), Mention(2, 3, 1))
+    document = document_of("a b c", [(0, 1, 1), (1, 2, 2), (2, 3, 1)])
+    assert module.drop_singletons(document).mentions == (Mention(0, 1, 1), Mention(2, 3, 1))

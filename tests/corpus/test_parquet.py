@@ -28,14 +28,11 @@ def sentences(document: Document, tags: list[str], labels: list[str]) -> list[di
             "words": [document.words[i] for i in s],
             "pos_tags": [tags.index(document.tags[i]) for i in s],
             "named_entities": [labels.index(bio[i]) for i in s],
-            "coref_spans": [
-                [m.chain, m.start - s.start, m.end - s.start - 1]
-                for m in document.mentions
-                if m.start in s
-            ],
+            "coref_spans": [[m.chain, m.start - s.start, m.end - s.start - 1]
+                            for m in document.mentions if m.start in s],
         }
         for s in document.sentences()
-    ]
+    ]  # fmt: skip
 
 
 def write(path: Path, rows: list[dict[str, Any]], names: tuple[list[str], ...] = ()) -> Path:
@@ -57,26 +54,23 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
     files = {"train": "bn/abc/00/abc_0001", "dev": "pt/nt/40/nt_4001", "test": "nw/wsj/02/wsj_0201"}
     assert (LABELS[7], LABELS[36]) == ("B-ORG", "I-LANGUAGE")
     assert (TAGS[25], len(TAGS)) == ("NNP", 49)
-    names = (TAGS, LABELS)
-    if own_names:
-        names = (TAGS[::-1], LABELS[::-1])
+    names = (TAGS[::-1], LABELS[::-1]) if own_names else (TAGS, LABELS)
     expected = []
     for split, name in files.items():
         lines = conll(name, parts=2).splitlines(keepends=True)
         documents = list(conll2012.read_rows(lines, "f", split))
         expected += documents
-        rows = [
-            {"document_id": name, "sentences": [s for d in documents for s in sentences(d, *names)]}
-        ]
+        row = {"document_id": name}
+        row["sentences"] = [s for d in documents for s in sentences(d, *names)]
         file = f"{split.replace('dev', 'validation')}-00000-of-00001.parquet"
-        write(tmp_path / "english_v4" / file, rows, names if own_names else ())
+        write(tmp_path / "english_v4" / file, [row], names if own_names else ())
     found = list(read_corpus("ontonotes", tmp_path))
     assert sorted(found, key=lambda d: d.id) == sorted(expected, key=lambda d: d.id)
     assert {d.genre for d in found if d.named_entities is None} == {"pt"}
     assert detect_format(tmp_path)[0] == "ontonotes"
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
+@pytest.mark.parametrize(("change", "message"), [
     ({"coref_spans": [[1, 0, 2]]}, r": not in the format .*coref_spans: \[1, 0, 2\] in 2 words"),
     ({"named_entities": [0, 37]}, ": not in the format .*index out of range"),
     ({"named_entities": [0, 2]}, r": not in the format .*I-PERSON after O: is the label order"),
@@ -85,10 +79,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"words": ["a", "b\0"]}, ", line 3, character 11: a NUL byte"),
     ({key: [] for key in SENTENCE if key != "part_id"}, ", line 1: .*no words"),
     ({"part_id": None}, ", line 1: .*expected #begin document"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), FAULTS, ids=[str(row[0]) for row in FAULTS])
+])  # fmt: skip
 def test_a_bad_document_is_named_or_left_out(tmp_path, change, message):
     row = {"document_id": "nw/b", "sentences": [{**SENTENCE, **change}]}
     path = write(tmp_path / "bad.parquet", [row])
@@ -102,9 +93,8 @@ def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [{"document_id": "nw/a", "sentences": []}])
     with refused(r"a.parquet, document 'nw/a': no document in this file"):
         list(read_corpus("ontonotes", tmp_path))
-    write(tmp_path / "a.parquet", [{"document": "a"}])
-    with refused(r"a.parquet: not a parquet file of conll2012_raw"):
-        list(read_corpus("ontonotes", tmp_path))
-    (tmp_path / "a.parquet").write_text("<html>")
-    with refused(r"a.parquet: not a parquet file of conll2012_raw"):
-        list(read_corpus("ontonotes", tmp_path))
+    path = write(tmp_path / "a.parquet", [{"document": "a"}])
+    for data in (path.read_bytes(), b"<html>"):
+        path.write_bytes(data)
+        with refused(r"a.parquet: not a parquet file of conll2012_raw"):
+            list(read_corpus("ontonotes", tmp_path))

@@ -2,30 +2,17 @@
 
 import json
 from pathlib import Path, PurePath
-from typing import Any
 
 import pytest
 from conll_files import conll, write
 from refused import refused
 
-from entity_transformers.corpus.document import LONGEST_WORD, CorpusError
+from entity_transformers.corpus.document import LONGEST_WORD
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
 LONG = "x" * (LONGEST_WORD + 1)
 HEAD = "# newdoc id = d\n# global.Entity = eid-etype-head-other\n"
-HOLD: dict[str, tuple[str, str, str]] = {
-    "text": ("a.txt", f"Ada met {LONG}.\n", r"a\.txt, word 3: 100,002"),
-    "jsonl": ("a.jsonl", json.dumps({"name": "n", "words": ["a", LONG]}),
-              r"a\.jsonl, line 1: n#0, word 2: 100,001"),
-    "clusters": ("a.jsonl", json.dumps({"tokens": ["a", LONG], "clusters": []}),
-                 r"a\.jsonl, line 1: a#0, word 2: 100,001"),
-    "ontonotes": ("a.v4_gold_conll", conll("nw/a").replace("Byron", LONG),
-                  r"nw/a#0, word \d: 100,001"),
-    "conllu": ("a.conllu", f"{HEAD}1\t{LONG}" + "\t_" * 8 + "\n\n",
-               r"a\.conllu.*: d#0, word 1: 100,001"),
-}  # fmt: skip
-"""By format a file with a word that is too long, and what is said of it."""
 OFFICIAL = "data/{split}/data/{language}/annotations/{name}.{kind}"
 
 
@@ -47,9 +34,9 @@ def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -
     found = sorted((d.name[:8], d.split, d.genre) for d in corpus)
     expected = [("bn/abc/0", "train", "bn"), ("nw/wsj/0", "dev", "nw"), ("pt/nt/40", "test", "pt")]
     assert found == expected
-    counts = corpus.ledger.as_dict()["counts"]
-    kinds = ("files_in_other_languages", "files_of_other_kinds", "files_of_other_versions")
-    assert counts == dict(zip(kinds, (3, 1, 0), strict=True))
+    assert corpus.ledger.as_dict()["counts"] == {
+        "files_in_other_languages": 3, "files_of_other_kinds": 1, "files_of_other_versions": 0,
+    }  # fmt: skip
 
 
 def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
@@ -63,20 +50,17 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "split"), [
     ("data/development/data/english/annotations/bc/cctv/00/cctv_0000.v4_gold_conll", "dev"),
-    ("conll-2012-test/test.english.v4_gold_conll", "test"),
-    ("dev.english.v4_gold_conll", "dev"),
+    ("conll-2012-test/test.english.v4_gold_conll", "test"), ("dev.english.v4_gold_conll", "dev"),
     ("english_v4/validation-00000-of-00001.parquet", "dev"),
-    ("train-00001-of-00002.parquet", "train"),
-    ("test/dev.jsonl", "dev"),
+    ("train-00001-of-00002.parquet", "train"), ("test/dev.jsonl", "dev"),
     ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
-    ("my_novel.conll", "train"),
-    ("latest/contest.conll", "train"),
+    ("my_novel.conll", "train"), ("latest/contest.conll", "train"),
 ])  # fmt: skip
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
 
 
-NOTHING = [
+@pytest.mark.parametrize(("format", "file", "message"), [
     ("ontonotes", "x.txt", r"no file matches \*_gold_conll, \*_conll, \*.conll, \*.parquet"),
     ("ontonotes", "a.v4_gold_skel", r"no file matches .*run skeleton2conll first"),
     ("ontonotes", "arabic/a.v4_gold_conll", r"no file matches .*in English"),
@@ -84,20 +68,12 @@ NOTHING = [
     ("litbank", "x.txt", r"coref/conll: no file matches \*.conll"),
     ("jsonl", "x.txt", r"no file matches \*.jsonl"),
     ("lambada", "x.txt", r"a folder, expected one file of LAMBADA"),
-]
-
-
-@pytest.mark.parametrize(
-    ("format", "file", "message"), NOTHING, ids=[f"{row[0]} {row[1]}" for row in NOTHING]
-)
+])  # fmt: skip
 @pytest.mark.parametrize("policy", ["strict", "skip"])
-def test_zero_matching_files_is_an_error_under_every_policy(
-    tmp_path: Path, format: str, file: str, message: str, policy: Any
-) -> None:
+def test_no_matching_file_is_an_error_under_every_policy(tmp_path, format, file, message, policy):
     write(tmp_path / file, "x")
-    with refused(message) as caught:
+    with refused(f"{tmp_path}.*{message}"):
         read_corpus(format, tmp_path, bad_documents=policy)
-    assert str(tmp_path) in str(caught.value)
 
 
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
@@ -133,7 +109,7 @@ def test_skip_leaves_out_bad_documents_of_any_file_and_names_them(tmp_path: Path
         list(read_corpus("ontonotes", tmp_path))
 
 
-DETECTED = [
+@pytest.mark.parametrize(("name", "text", "format"), [
     *((name, conll("nw/a"), "ontonotes")
       for name in ("a.v4_gold_conll", "a.conll.gz", "lambada.txt", "a.data")),
     ("a.jsonl", '{"name": "a", "words": ["b"]}\n', "jsonl"),
@@ -141,10 +117,7 @@ DETECTED = [
     ("a.json", '{"text": "a \\"words\\" b"}\n', "lambada"),
     ("lambada_mine.txt", "a b\n", "lambada"),
     ("Lambada.TXT.gz", "a b\n", "lambada"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "text", "format"), DETECTED)
+])  # fmt: skip
 def test_format_of_a_single_file_is_detected_and_read(tmp_path, name, text, format):
     path = write(tmp_path / name, text)
     found, why = detect_format(path)
@@ -159,10 +132,8 @@ def test_running_text_is_not_taken_for_lambada(tmp_path: Path) -> None:
     """A newcomer's novel is not a passage a line; under another name what to do is said."""
     assert detect_format(write(tmp_path / "novel.txt", "Call me Ishmael.\n"))[0] == "text"
     path = write(tmp_path / "novel.md", "Call me Ishmael.\nSome years ago\n")
-    with pytest.raises(CorpusError) as caught:
+    with refused(rf"^{path}, line 1: 'Call me Ishmael.\\n', expected a text.*, lambada, "):
         detect_format(path)
-    assert str(caught.value).startswith(f"{path}, line 1: 'Call me Ishmael.\\n', expected a text")
-    assert ", lambada, " in str(caught.value)
 
 
 def test_two_formats_that_fit_as_well_are_both_named(tmp_path: Path) -> None:
@@ -198,13 +169,21 @@ def test_format_that_fits_nothing_is_an_error(tmp_path: Path) -> None:
         read_corpus("ontonotes", tmp_path / "missing")
 
 
-@pytest.mark.parametrize("format", HOLD)
-def test_a_word_without_an_end_is_refused_with_its_place(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize(("format", "name", "text", "message"), [
+    ("text", "a.txt", f"Ada met {LONG}.\n", r"a\.txt, word 3: 100,002"),
+    ("jsonl", "a.jsonl", json.dumps({"name": "n", "words": ["a", LONG]}),
+     r"a\.jsonl, line 1: n#0, word 2: 100,001"),
+    ("clusters", "a.jsonl", json.dumps({"tokens": ["a", LONG], "clusters": []}),
+     r"a\.jsonl, line 1: a#0, word 2: 100,001"),
+    ("ontonotes", "a.v4_gold_conll", conll("nw/a").replace("Byron", LONG),
+     r"nw/a#0, word \d: 100,001"),
+    ("conllu", "a.conllu", f"{HEAD}1\t{LONG}" + "\t_" * 8 + "\n\n",
+     r"a\.conllu.*: d#0, word 1: 100,001"),
+], ids=lambda value: str(value)[:30])  # fmt: skip
+def test_a_word_without_an_end_is_refused_with_its_place(tmp_path, format, name, text, message):
     """A blob of data: tokenizers and spaCy take minutes for one of ten million characters."""
-    name, text, message = HOLD[format]
-    path = write(tmp_path / name, text)
-    with pytest.raises(CorpusError, match=message):
-        list(read_corpus(format, path))
+    with refused(message):
+        list(read_corpus(format, write(tmp_path / name, text)))
     good = "a.v4_gold_conll" if format == "ontonotes" else name
     shorter = write(tmp_path / "good" / good, text.replace(LONG, LONG[:-1].replace("x", "y")))
     if format != "text":  # whose full stop is part of it

@@ -6,6 +6,8 @@ from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
+from conll_files import write
+
 from entity_transformers.artifacts import RECORD, read_record
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.readers import read_corpus
@@ -18,9 +20,7 @@ SHA256 = "8dcaca9835d8763b5530a91cc94364395db2441d7fd208ec13ab0c6e78faf9be"
 
 def read(folder: Path, words: int) -> list[Document]:
     for name, text in provide(words).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        write(folder / name, text)
     return list(read_corpus("sample", folder))
 
 
@@ -28,8 +28,7 @@ def test_the_archive_is_the_one_that_the_studies_read(tmp_path: Path) -> None:
     archive = files("entity_transformers") / "data" / "sample.tar.xz"
     assert hashlib.sha256(archive.read_bytes()).hexdigest() == SHA256
     documents = read(tmp_path, 60_000)
-    splits = Counter(document.split for document in documents)
-    assert splits == {"train": 108, "dev": 16, "test": 12}
+    assert Counter(one.split for one in documents) == {"train": 108, "dev": 16, "test": 12}
     assert sum(len(document.words) for document in documents) == 60_033
     assert len({document.id for document in documents}) == len(documents)
     assert len(set(read_passages())) == 400

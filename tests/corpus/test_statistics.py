@@ -5,15 +5,12 @@ from collections import Counter
 from drawn import documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import document_of
 
+from entity_transformers.corpus import statistics as module
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.mentions import flatten
-from entity_transformers.corpus.statistics import (
-    CONLL2012,
-    compare_with_conll2012,
-    describe,
-    format_table,
-)
+from entity_transformers.corpus.statistics import CONLL2012, describe, format_table
 
 TAGS = st.sampled_from(["NN", "NNS", "NNP", "NNPS", "PRP", "PRP$", "VB", "XX", "DT"])
 
@@ -56,10 +53,8 @@ def test_counts_equal_loops_over_words(corpus: list[Document]) -> None:
 
 
 def test_the_table_shows_counts_and_what_was_left_out() -> None:
-    documents = [
-        Document(name, 0, name, "", ("a",), (0,), tags=("NN",)) for name in ("train", "dev")
-    ]
-    statistics = describe([*documents, documents[0]], "outermost")
+    documents = [document_of("a", split=one, tags=("NN",)) for one in ("train", "dev", "train")]
+    statistics = describe(documents, "outermost")
     bad, counts = {"c#0": "c.conll, line 3: cut"}, {"unmatched_brackets": 2, "other": 0}
     statistics["left_out"] = {"excluded": ["a", "b"], "bad": bad, "counts": counts}
     lines = [" ".join(line.split()) for line in format_table(statistics).splitlines()]
@@ -70,10 +65,10 @@ def test_the_table_shows_counts_and_what_was_left_out() -> None:
 
 def test_comparison_names_each_size_that_differs() -> None:
     statistics = {"splits": {split: dict(sizes) for split, sizes in CONLL2012.items()}}
-    assert compare_with_conll2012(statistics).startswith("All sizes equal")
+    assert module.compare_with_conll2012(statistics).startswith("All sizes equal")
     statistics["splits"]["dev"]["mentions"] = 7
     del statistics["splits"]["test"]
-    text = compare_with_conll2012(statistics)
+    text = module.compare_with_conll2012(statistics)
     assert text.count("known") == 5
     assert "dev mentions: 7, known 19156" in text
     assert "test documents: 0, known 348" in text

@@ -3,14 +3,13 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import task_files
+from refused import refused
 
 from entity_transformers.artifacts import read_json_lines
-from entity_transformers.corpus.document import CorpusError
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task, load_examples, registry, thin_out
@@ -28,7 +27,6 @@ SIZES = {
     "wsc273": {"test": 273},
 }
 """The published sizes."""
-SHIPPED = tuple(SIZES)
 
 
 def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], Ledger]:
@@ -36,7 +34,7 @@ def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], 
     return list(find_task(task).read(root, ledger)), ledger
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", SIZES)
 def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
     task = find_task(name)
     root = task_files.write_tasks(tmp_path) / task.dataset.folder
@@ -50,7 +48,7 @@ def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
         assert example.label is None or 0 <= example.label < among
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", SIZES)
 def test_the_pinned_files_have_the_stated_sizes(name, shared_data, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(shared_data))
     examples, ledger = read(name, Path(locate(name, None, tmp_path)["root"]))
@@ -66,8 +64,7 @@ def test_a_substituted_sentence_reads_as_text(tmp_path: Path) -> None:
         return ["".join(example.fill(i)) for i in range(len(example.options))]
 
     start = "The men refused the women a permit because"
-    assert filled("wsc273") == [f"{start} the men feared violence.", f"{start} the women feared"
-                                " violence."]  # fmt: skip
+    assert filled("wsc273") == [f"{start} the {one} feared violence." for one in ("men", "women")]
     assert filled("wsc273", 1) == [
         f'Tom said "Check" to Ralph as he moved {name}\'s bishop.' for name in ("Ralph", "Tom")
     ]
@@ -81,19 +78,15 @@ def test_a_substituted_sentence_reads_as_text(tmp_path: Path) -> None:
 
 def test_neither_name_of_gap_may_be_right(tmp_path: Path) -> None:
     examples, _ = read("gap", task_files.write_tasks(tmp_path) / "gap-coreference")
-    assert examples[1].label is None
-    assert examples[0].label == 0
+    assert [example.label for example in examples[:2]] == [0, None]
     assert examples[0].groups == {"gender": "feminine"}
 
 
-POSSESSIVES = [
+@pytest.mark.parametrize(("pronoun", "following", "expected"), [
     ("her", " bag", True), ("her", ", and", False), ("her", " to go", False), ("her", "", False),
     ("her", " daughter's", True), ("her", " quickly", False), ("his", " bag", True),
     ("him", " bag", False), ("she", " bag", False), ("Her", " bag", True),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("pronoun", "following", "expected"), POSSESSIVES)
+])  # fmt: skip
 def test_her_is_told_apart_by_what_follows(pronoun: str, following: str, expected: bool) -> None:
     assert is_possessive(pronoun, following) == expected
 
@@ -101,8 +94,7 @@ def test_her_is_told_apart_by_what_follows(pronoun: str, following: str, expecte
 def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
     """An independent reading of the columns: the right candidate is the chain's occupation."""
     root = shared_data / "winobias"
-    examples, _ = read("winobias", root)
-    by_name = {example.name: example for example in examples}
+    by_name = {example.name: example for example in read("winobias", root)[0]}
     for path in sorted((root / "conll_format").iterdir()):
         split, kind, version = path.name.split("_")[:3]
         for block in path.read_text().split("#end document"):
@@ -118,32 +110,26 @@ def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
 
 
 WINOBIAS = "conll_format/dev_type1_pro_stereotype.v4_auto_conll"
-BAD: list[tuple[str, str, Callable[[str], str], str]] = [
+
+
+@pytest.mark.parametrize(("folder", "file", "damage", "message"), [
     ("winogrande", "dev.jsonl", lambda s: s.replace('"answer": "1"', '"answer": "3"', 1), "tuple"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"Maria"', '"Zoe"', 1), "both options"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"option1"', '"choice1"', 1), "KeyError"),
     ("winogrande", "dev.jsonl", lambda s: s.replace("Maria", r"Maria \ud83d", 1), "surrogate"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("TRUE", "yes", 1), "tuple.index"),
     ("gap-coreference", "gap-test.tsv", lambda s: s.replace("\t15\t", "\t16\t", 1), "offset"),
-    (
-        "wsc273",
-        "wsc273.txt",
-        lambda s: s.replace("because [MASK]", "because they", 1),
-        "ValueError",
-    ),
+    ("wsc273", "wsc273.txt", lambda s: s.replace("because [MASK]", "they", 1), "ValueError"),
     ("snli", "labels.test", lambda s: s.replace("neutral", "maybe", 1), "tuple.index"),
     ("winobias", WINOBIAS, lambda s: s.replace("nurse", "aunt", 1), "has guard before his"),
     ("winobias", WINOBIAS, lambda s: s.replace("his", "its", 1), "StopIteration"),
-]
-
-
-@pytest.mark.parametrize(("folder", "file", "damage", "message"), BAD)
+])  # fmt: skip
 def test_a_bad_line_is_named_or_left_out(folder, file, damage, message, tmp_path):
     path = task_files.write_tasks(tmp_path) / folder / file
     task = next(one.name for one in registry().values() if one.dataset.folder == folder)
     whole = len(read(task, tmp_path / folder)[0])
     path.write_text(damage(path.read_text()))
-    with pytest.raises(CorpusError, match=rf"line \d+: .*{message}"):
+    with refused(rf"line \d+: .*{message}"):
         read(task, tmp_path / folder)
     examples, ledger = read(task, tmp_path / folder, "skip")
     assert re.search(message, next(iter(ledger.bad.values())))
@@ -173,7 +159,7 @@ def test_the_step_leaves_the_examples_that_the_readers_read(tmp_path, root, monk
     written = run.folder / "examples.jsonl"
     found = load_examples(written, ("wsc273", "gap"))
     assert found["gap"] == read("gap", data / "gap-coreference")[0]
-    whole = {name: read(name, data / find_task(name).dataset.folder)[0] for name in SHIPPED}
+    whole = {name: read(name, data / find_task(name).dataset.folder)[0] for name in SIZES}
     assert Counter((row["task"], row["split"]) for row in read_json_lines(written)) == {
         (name, split): count
         for name, examples in whole.items()

@@ -10,10 +10,12 @@ import pytest
 from conll_files import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refused import refused
+from written import document_of
 
 from entity_transformers.corpus.alignment import spaced_words
 from entity_transformers.corpus.books import find_heading, read_book, split_blocks
-from entity_transformers.corpus.document import CorpusError, Document, join_parts
+from entity_transformers.corpus.document import Document, join_parts
 from entity_transformers.corpus.ledger import Policy
 from entity_transformers.corpus.readers import detect_format, read_corpus
 from entity_transformers.corpus.readers.text import choose_splits
@@ -47,39 +49,24 @@ def test_a_gutenberg_book_becomes_its_chapters() -> None:
     one, two = read_book(book)
     assert one[:2] == ("CHAPTER I", "The First")
     assert one[2].startswith("It was a bright cold day in the spring, and all the clocks of the")
-    assert two[0] == "CHAPTER II. The Second"
-    assert two[1].startswith("It was")
-    assert two[-1] == "THE END"
+    assert (two[0], two[1][:6], two[-1]) == ("CHAPTER II. The Second", "It was", "THE END")
 
 
 @pytest.mark.parametrize(("form", "level", "number"), [
-    ("CHAPTER I", "chapter", 1),
-    ("Chapter 12. Death on the Moor", "chapter", 12),
-    ("CHAPTER FORTY-SEVEN", "chapter", 47),
-    ("CHAPTER THE LAST", "chapter", None),
+    ("CHAPTER I", "chapter", 1), ("Chapter 12. Death on the Moor", "chapter", 12),
+    ("CHAPTER FORTY-SEVEN", "chapter", 47), ("CHAPTER THE LAST", "chapter", None),
     ("LETTER III [Written some months after the last]", "chapter", 3),
-    ("BOOK THE FIRST", "division", 1),
-    ("Phase the Second: Maiden No More", "division", 2),
-    ("PART ONE--The Old Buccaneer", "division", 1),
-    ("[ 16 ]", "number", 16),
-    ("_Two_", "number", 2),
-    ("   II The Little Shop-Window", "titled", 2),
+    ("BOOK THE FIRST", "division", 1), ("Phase the Second: Maiden No More", "division", 2),
+    ("PART ONE--The Old Buccaneer", "division", 1), ("[ 16 ]", "number", 16),
+    ("_Two_", "number", 2), ("   II The Little Shop-Window", "titled", 2),
     ("EPILOGUE", "special", None),
+    ("Part of her was gone.", None, None), ("Book I read yesterday, and never again.", None, None),
+    ("Act fourth displayed the despairing Roderigo on the point of stabbing", None, None),
+    ("I had this story from one who had no business to tell it to me, or to", None, None),
 ])  # fmt: skip
-def test_forms_of_headings(form: str, level: str, number: int | None) -> None:
+def test_forms_of_headings_and_of_prose(form: str, level: str | None, number: int | None) -> None:
     heading = find_heading(split_blocks([form])[0], 0)
-    assert heading
-    assert (heading.level, heading.number) == (level, number)
-
-
-@pytest.mark.parametrize("line", [
-    "Part of her was gone.",
-    "Book I read yesterday, and never again.",
-    "Act fourth displayed the despairing Roderigo on the point of stabbing",
-    "I had this story from one who had no business to tell it to me, or to",
-])  # fmt: skip
-def test_prose_is_no_heading(line: str) -> None:
-    assert find_heading(split_blocks([line])[0], 0) is None
+    assert (heading and (heading.level, heading.number)) == (level and (level, number))
 
 
 def test_stanzas_with_numbers_are_no_chapters() -> None:
@@ -100,17 +87,11 @@ def test_an_empty_chapter_begins_the_next_one() -> None:
 
 def test_lines_are_joined_and_verse_is_not() -> None:
     verse = "    Tyger tyger, burning bright,\n    In the forests of the night;\n"
-    wrapped = (
-        "He came to the house on the hill late in the day, as he had promised them to-\nday, and"
-        " so he had to wait for an hour or more in the cold and empty hall, so--\nhe said.\n"
-    )
+    wrapped = """He came to the house on the hill late in the day, as he had promised them to-
+day, and so he had to wait for an hour or more in the cold and empty hall, so--\nhe said.\n"""
     lines = read_book(f"{PROSE}\n{verse}\n{wrapped}")[0]
-    assert lines == (
-        PROSE.replace("\n", " ").strip(),
-        "Tyger tyger, burning bright,",
-        "In the forests of the night;",
-        wrapped.replace("-\n", "-").strip(),
-    )
+    prose, joined = PROSE.replace("\n", " ").strip(), wrapped.replace("-\n", "-").strip()
+    assert lines == (prose, *(line.strip() for line in verse.splitlines()), joined)
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\r\r\n", "\x85", "\u2028"])
@@ -120,21 +101,16 @@ def test_newlines_and_a_byte_order_mark_make_no_difference(newline: str) -> None
     assert read_book(plain.replace("\n\n", "\u2029")) == read_book(plain)
 
 
-@pytest.mark.parametrize(
-    ("form", "chapters"),
-    [
-        ("By morning there will be another.\n\n{0}London was far.", 1),
-        ("{0}Copyright 2019 by N. Example", 1),
-        ("{0}A note on the text: this is the second edition.\n\n{0}", 1),
-        ("Preface\n\n{0}\n\nContents\n\nChapter 1\n\nChapter 2\n\nChapter 1\n\n{0}Chapter 2\n\n{0}",
-         3),
-        ("# Chapter 1\n\n{0}# Chapter 2\n\n{0}", 2),
-        ("{0}THE END\n\nA postscript: Ada wrote again.", 1),
-        ("{0}End of the Project Gutenberg rumours, said Ada.\n\n{0}", 1),
-        ("The end\n\n{0}[Illustration: a clock] was there, [of gold]", 1),
-    ],
-    ids=["place", "copyright", "note", "preface", "markdown", "postscript", "rumours", "end-first"],
-)  # fmt: skip
+@pytest.mark.parametrize(("form", "chapters"), [
+    ("By morning there will be another.\n\n{0}London was far.", 1),
+    ("{0}Copyright 2019 by N. Example", 1),
+    ("{0}A note on the text: this is the second edition.\n\n{0}", 1),
+    ("Preface\n\n{0}\n\nContents\n\nChapter 1\n\nChapter 2\n\nChapter 1\n\n{0}Chapter 2\n\n{0}", 3),
+    ("# Chapter 1\n\n{0}# Chapter 2\n\n{0}", 2),
+    ("{0}THE END\n\nA postscript: Ada wrote again.", 1),
+    ("{0}End of the Project Gutenberg rumours, said Ada.\n\n{0}", 1),
+    ("The end\n\n{0}[Illustration: a clock] was there, [of gold]", 1),
+])  # fmt: skip
 @pytest.mark.parametrize("style", ["wrapped", "unwrapped", "no-blank-line", "double-spaced"])
 def test_what_may_be_the_book_s_is_kept(form: str, chapters: int, style: str) -> None:
     """A short text has no front or end matter because it is short, or is set in another style."""
@@ -158,8 +134,7 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(headless) == texts(several)
 
 
-START, END = ("*** START OF THE PROJECT GUTENBERG EBOOK A ***",
-              "*** END OF THE PROJECT GUTENBERG EBOOK A ***")  # fmt: skip
+START, END = (f"*** {one} OF THE PROJECT GUTENBERG EBOOK A ***" for one in ("START", "END"))
 
 
 @pytest.mark.parametrize(("start", "end"), [
@@ -202,8 +177,7 @@ def test_every_character_but_spaces_is_kept(lines: list[str]) -> None:
     assert "".join("".join(texts(text)).split()) == "".join(text.removeprefix("\ufeff").split())
     for chapter in chapters:
         words, spaces, starts = split_text(chapter)
-        document = Document("a", 0, "train", "", tuple(words), tuple(starts), (), None,
-                            tuple(spaces))  # fmt: skip
+        document = document_of(words, sentence_starts=tuple(starts), space_after=tuple(spaces))
         assert "".join(spaced_words(document, "natural")) == " ".join(chapter)
         assert len(starts) == len(chapter)
         assert all(word.split() == [word] for word in words)
@@ -241,9 +215,8 @@ def test_many_marks_in_a_row_are_words_like_few(mark: str) -> None:
 def test_what_is_no_text_is_refused_with_its_place(tmp_path, data, message):
     write(tmp_path / "good.txt", LONG)
     bad = write(tmp_path / "bad.txt", data)
-    with pytest.raises(CorpusError, match=message) as caught:
+    with refused(f"^{bad}.*{message}"):
         read(tmp_path)
-    assert str(caught.value).startswith(str(bad))
     documents, ledger = read(tmp_path, "skip")
     assert [document.name for document in documents] == ["good"]
     assert list(ledger["bad"]) == [str(bad)]
@@ -258,23 +231,17 @@ def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, ending: str) -> No
     if path.suffix == ".docx":
         with zipfile.ZipFile(path, "w") as packed:
             packed.writestr("word/document.xml", "<w:document/>")
-    with pytest.raises(CorpusError) as caught:
+    with refused(f"^{path}.{{,259}}$") as caught:
         list(read_corpus(detect_format(path)[0], path))
-    message = str(caught.value)
-    assert message.startswith(str(path))
-    assert len(message) - len(str(path)) < 260
-    assert ("save it as text in UTF-8" in message) == (path.suffix != ".dat")
+    assert ("save it as text in UTF-8" in str(caught.value)) == (path.suffix != ".dat")
 
 
 def test_folders_and_archives(tmp_path: Path) -> None:
-    files = {"train/a.txt": LONG, "dev/b.txt": LONG, "test/c.txt": LONG, "dev/notes.pdf": "%PDF"}
-    for name, text in files.items():
-        write(tmp_path / "books" / name, text)
-    write(tmp_path / "books" / "test" / "d.txt.gz", LONG)
+    for name in ("train/a.txt", "dev/b.txt", "test/c.txt", "test/d.txt.gz", "dev/notes.pdf"):
+        write(tmp_path / "books" / name, LONG if ".txt" in name else "%PDF")
     wanted, ledger = read(tmp_path / "books")
-    assert {(d.name, d.split) for d in wanted} == {
-        ("a", "train"), ("b", "dev"), ("c", "test"), ("d", "test"),
-    }  # fmt: skip
+    splits = {"a": "train", "b": "dev", "c": "test", "d": "test"}
+    assert {(d.name, d.split) for d in wanted} == set(splits.items())
     assert ledger["counts"]["files_that_are_no_text"] == 1
     with tarfile.open(tmp_path / "books.tar.bz2", "w:bz2") as archive:
         archive.add(tmp_path / "books", "books")

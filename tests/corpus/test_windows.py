@@ -16,10 +16,8 @@ from entity_transformers.corpus.windows import WindowPlan
 def make_corpus(lengths: list[int], entities: int = 3) -> AlignedCorpus:
     """Documents of these lengths that give gold labels, 0..entities; each token is another."""
     generator = np.random.default_rng(0)
-    labels = [generator.integers(0, entities + 1, length) for length in lengths]
-    for label in labels:
-        label[0] = 0
-    column = np.concatenate(labels)
+    labels = ([0, *generator.integers(0, entities + 1, length - 1)] for length in lengths)
+    column = np.concatenate(list(labels))
     corpus = plain_corpus(column, np.where(column > 0, 0, -1), np.cumsum([0, *lengths]))
     return give(corpus, "gold")
 
@@ -31,9 +29,8 @@ def make_corpus(lengths: list[int], entities: int = 3) -> AlignedCorpus:
 )  # fmt: skip
 def test_streams_read_whole_documents_in_order_without_gaps(lengths, streams, window, seed):
     corpus = make_corpus(lengths)
-    count = 6
-    plan = WindowPlan(corpus, streams=streams, window=window, windows=count, seed=seed)
-    windows = [plan[i] for i in range(count)]
+    plan = WindowPlan(corpus, streams=streams, window=window, windows=6, seed=seed)
+    windows = [plan[i] for i in range(6)]
     for one in windows:  # a document begins with its first token, not where a window goes on
         np.testing.assert_array_equal(one.begins, np.isin(one.tokens, corpus.offsets[:-1]))
     for stream in range(streams):
@@ -60,8 +57,7 @@ def test_memory_rows_of_a_window_belong_to_one_document_each(lengths, streams, w
     document_of = np.searchsorted(corpus.offsets, np.arange(len(corpus.tokens)), side="right") - 1
     for window_ in (plan[i] for i in range(8)):
         for stream in range(streams):
-            fresh = np.flatnonzero(window_.new_rows[stream])
-            for row in fresh:
+            for row in np.flatnonzero(window_.new_rows[stream]):
                 owner[stream].pop(int(row), None)
             for token, row in zip(window_.tokens[stream], window_.entity_ids[stream], strict=True):
                 assert (row == 0) == (corpus.gold[token] == 0)
@@ -71,8 +67,7 @@ def test_memory_rows_of_a_window_belong_to_one_document_each(lengths, streams, w
 
 
 def test_positions_restart_where_a_document_starts_and_new_rows_are_its_own() -> None:
-    plan = WindowPlan(make_corpus([6, 6, 6], entities=2), streams=1, window=8, windows=4, seed=0)
-    window = plan[0]
+    window = WindowPlan(make_corpus([6, 6, 6], 2), streams=1, window=8, windows=4, seed=0)[0]
     np.testing.assert_array_equal(window.positions[0], [0, 1, 2, 3, 4, 0, 1, 2])
     assert window.packed
     assert not window.new_rows[0, 0]
@@ -80,12 +75,11 @@ def test_positions_restart_where_a_document_starts_and_new_rows_are_its_own() ->
 
 
 def test_an_epoch_predicts_every_token_once() -> None:
-    lengths = [5, 9, 13, 2]
-    corpus = make_corpus(lengths)
-    total = sum(lengths) - len(lengths)
-    plan = WindowPlan(corpus, streams=1, window=5, windows=2 * total // 5, seed=3)
-    targets = np.concatenate([plan[i].targets[0] for i in range(2 * total // 5)])[:total]
-    assert sorted(targets) == sorted({*range(sum(lengths))} - {*corpus.offsets[:-1].tolist()})
+    corpus = make_corpus([5, 9, 13, 2])
+    total = 29 - 4  # all but the first of each document
+    plan = WindowPlan(corpus, streams=1, window=5, windows=10, seed=3)
+    targets = np.concatenate([plan[i].targets[0] for i in range(10)])[:total]
+    assert sorted(targets) == sorted({*range(29)} - {*corpus.offsets[:-1].tolist()})
 
 
 @settings(max_examples=40)
@@ -96,8 +90,7 @@ def test_chains_start_and_end_with_their_document(lengths, window, seed):
     plan = WindowPlan(corpus, streams=1, window=window, windows=12, seed=seed)
     stream = plan.streams[0]
     for index, found in enumerate(plan[i] for i in range(12)):
-        starting: dict[int, int] = {}
-        ending: dict[int, int] = {}
+        starting, ending = dict[int, int](), dict[int, int]()
         for k, document in enumerate(stream.documents):
             before = int(plan.entities[:document].sum())
             own = range(1, int(plan.entities[document]) + 1)
@@ -112,9 +105,8 @@ def test_chains_start_and_end_with_their_document(lengths, window, seed):
 
 def test_a_window_depends_on_corpus_seed_and_index_alone() -> None:
     corpus = make_corpus([20, 30, 25, 10])
-    one, again, other = (
-        WindowPlan(corpus, streams=2, window=8, windows=30, seed=seed) for seed in (1, 1, 2)
-    )
+    how = {"streams": 2, "window": 8, "windows": 30}
+    one, again, other = (WindowPlan(corpus, **how, seed=seed) for seed in (1, 1, 2))
     _ = [one[i] for i in range(10)]
     for name in ("tokens", "targets", "entity_ids", "positions", "begins", "starting", "ending"):
         np.testing.assert_array_equal(getattr(one[17], name), getattr(again[17], name))

@@ -11,24 +11,13 @@ from written import LEXICON, join_parts, write_documents
 
 from entity_transformers.corpus.alignment import END, align_split, learn_tokenizer, spelled_out
 from entity_transformers.corpus.mentions import flatten
-from entity_transformers.encode.mentions import (
-    MENTION_ARRAYS,
-    embed_mentions,
-    find_head,
-    find_heads,
-    number_on,
-)
-from entity_transformers.encode.words import (
-    check_same,
-    embed_splits,
-    embed_words,
-    embed_words_in_context,
-    split_documents,
-)
+from entity_transformers.encode import mentions, words
+from entity_transformers.encode.mentions import MENTION_ARRAYS, find_head, find_heads, number_on
 from entity_transformers.models.base import LanguageModel
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
 TAGS = frozenset({"NN", "NNP", "PRP", "PRP$"})
+MODELS = "gpt2 gpt2e-hidden-last gpt2e-both-mean bert electra elmo".split()
 WINDOW = 16
 HOW: dict[str, Any] = {"window": WINDOW, "batch": 3}
 DOCUMENTS = write_documents(7, longest=39, mentions=9)
@@ -43,10 +32,7 @@ def build(kind: str, **switches: str) -> LanguageModel:
     return lively_model(kind, TOKENIZER.get_vocab_size(), window=WINDOW, **switches)
 
 
-@pytest.fixture(
-    scope="module",
-    params=["gpt2", "gpt2e-hidden-last", "gpt2e-both-mean", "bert", "electra", "elmo"],
-)
+@pytest.fixture(scope="module", params=MODELS)
 def model(request) -> LanguageModel:
     kind, *rest = request.param.split("-")
     return build(kind, **dict(zip(("entity_values", "memory_write"), rest, strict=False)))
@@ -85,10 +71,10 @@ def assert_close(measured: np.ndarray, expected) -> None:
 
 def test_words_alone_equal_one_at_a_time(model):
     """Also one that spells the border of documents, and one that is longer than the window."""
-    words = [*LEXICON, "extraordinary-harbourwalked", "é", "zq" * 15, END]
-    found = embed_words(model.encoder(layers=True), words, TOKENIZER, **HOW)
+    given = [*LEXICON, "extraordinary-harbourwalked", "é", "zq" * 15, END]
+    found = words.embed_words(model.encoder(layers=True), given, TOKENIZER, **HOW)
     with spelled_out(TOKENIZER):
-        ids = [TOKENIZER.encode(f" {word}").ids for word in words]
+        ids = [TOKENIZER.encode(f" {word}").ids for word in given]
     assert TOKENIZER.token_to_id(END) not in ids[-1]
     assert len(ids[-2]) > WINDOW
     assert_close(found, [read_in_parts(model, one)[-1] for one in ids])
@@ -104,18 +90,17 @@ def test_words_in_context_equal_one_sentence_or_window_at_a_time(model, context)
             hidden = read_in_parts(model, [TOKENS[d][i] for i in inside])
             places = PLACES[d][inside]
             expected += [hidden[places == word][-1] for word in span if word >= 0]
-    encoder = model.encoder(layers=True)
-    found = embed_words_in_context(encoder, DOCUMENTS, CORPUS, context=context, **HOW)
-    assert_close(found, expected)
+    encoder, how = model.encoder(layers=True), {"context": context, **HOW}
+    assert_close(words.embed_words_in_context(encoder, DOCUMENTS, CORPUS, **how), expected)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 6])
 def test_other_documents_than_the_aligned_ones_are_refused(kept):
     with pytest.raises(ValueError, match=f"the {kept} aligned documents differ from the 7"):
-        next(split_documents(DOCUMENTS, CORPUS.head(kept), tokens=10))
+        next(words.split_documents(DOCUMENTS, CORPUS.head(kept), tokens=10))
     for others in (DOCUMENTS[1:], DOCUMENTS[:6], DOCUMENTS[::-1]):
         with pytest.raises(ValueError, match=f"the 7 .* differ from the {len(others)} given"):
-            check_same(others, CORPUS)
+            words.check_same(others, CORPUS)
 
 
 @pytest.mark.parametrize("context", ["word", "sentence", "document"])
@@ -125,21 +110,19 @@ def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
     how = {"context": context, **HOW}
     splits = {"none": ([], CORPUS.head(0)), "train": (DOCUMENTS[:4], CORPUS.head(4))}
     splits["dev"] = DOCUMENTS, CORPUS
-    whole = join_parts(embed_splits(model, splits, TOKENIZER, **how))
-    parts = list(embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
-    joined = join_parts(parts)
+    whole = join_parts(words.embed_splits(model, splits, TOKENIZER, **how))
+    joined = join_parts(words.embed_splits(model, splits, TOKENIZER, **how, tokens=tokens))
     assert joined.keys() == whole.keys() == {"vectors", *splits}
-    words = {name: [w for one in part for w in one.words] for name, (part, _) in splits.items()}
+    own = {name: [w for one in part for w in one.words] for name, (part, _) in splits.items()}
     for name in splits:
         assert joined[name].dtype == np.int32
         assert joined[name].tolist() == whole[name].tolist()
-        assert len(joined[name]) == len(words[name])
+        assert len(joined[name]) == len(own[name])
     assert_close(joined["vectors"], whole["vectors"])
-    distinct = list(dict.fromkeys(words["train"] + words["dev"]))
+    distinct = list(dict.fromkeys(own["train"] + own["dev"]))
     if context == "word":
-        assert [distinct[i] for i in whole["dev"]] == words["dev"]
-        how.pop("context")
-        assert_close(whole["vectors"], embed_words(model, distinct, TOKENIZER, **how))
+        assert [distinct[i] for i in whole["dev"]] == own["dev"]
+        assert_close(whole["vectors"], words.embed_words(model, distinct, TOKENIZER, **HOW))
 
 
 @pytest.mark.parametrize(("tags", "head"), [
@@ -149,8 +132,7 @@ def test_words_come_in_parts_that_make_the_whole(model, context, tokens):
     (["NNP", "POS", "JJ", "NN"], 3),  # John 's old dog
     (["PRP$", "NN", "WP", "VBD", "PRP"], 1),  # his friend who saw her
     (["DT", "IN", "PRP"], 2),  # all of them
-    (["VBD", "IN", "DT"], None),
-    ([], None),
+    (["VBD", "IN", "DT"], None), ([], None),
 ])  # fmt: skip
 def test_find_head(tags, head):
     assert find_head(tags, TAGS) == head
@@ -198,8 +180,12 @@ def read_document_plainly(model, d, entities) -> tuple[np.ndarray, dict[int, np.
     return np.concatenate(parts), vectors
 
 
+def embed_mentions(encoder, documents=DOCUMENTS, corpus=CORPUS) -> dict[str, np.ndarray]:
+    return mentions.embed_mentions(encoder, documents, corpus, TOKENIZER, GROUPS, **HOW)
+
+
 def test_mentions_equal_reading_plainly(model):
-    arrays = embed_mentions(model.encoder(), DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
+    arrays = embed_mentions(model.encoder())
     rows = list_heads()
     assert list(arrays) == list(MENTION_ARRAYS)
     assert arrays["entity"].tolist() == [entity for _, _, entity, _ in rows]
@@ -223,7 +209,7 @@ def test_mentions_equal_reading_plainly(model):
 def test_a_word_alone_sees_no_entity_unless_values_come_from_it():
     """Attention over hidden values, whatever the entity holds: the paper's equal columns."""
     models = (build("gpt2e", entity_values=values) for values in ("hidden", "both"))
-    hidden, both = (embed_mentions(m, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW) for m in models)
+    hidden, both = map(embed_mentions, models)
     assert_close(hidden["word_on"], hidden["word_off"])
     assert abs(hidden["context_on"].astype(float) - hidden["context_off"]).max() > 0.05
     assert abs(both["word_on"].astype(float) - both["word_off"]).max() > 0.05
@@ -233,12 +219,9 @@ def test_a_word_alone_sees_no_entity_unless_values_come_from_it():
 def test_mentions_of_parts_are_those_of_the_whole(model, tokens):
     """What a part takes to itself, entities, chains and memories, never leaves its document."""
     encoder, parts = model.encoder(), list(CORPUS.parts(tokens))
-    whole = embed_mentions(encoder, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
+    whole = embed_mentions(encoder)
     assert len(parts) > 2
-    found = (
-        embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part), TOKENIZER, GROUPS, **HOW)
-        for part in parts
-    )
+    found = (embed_mentions(encoder, DOCUMENTS[part], CORPUS.part(part)) for part in parts)
     joined = join_parts(number_on(found))
     assert joined["entity"].tolist() == whole["entity"].tolist()
     assert joined["group"].tolist() == whole["group"].tolist()

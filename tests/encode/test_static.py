@@ -66,9 +66,8 @@ def test_mentions_have_the_vectors_of_their_head_words(bag: Bag, vectors: WordVe
     expected = mentions.embed_mentions(bag, DOCUMENTS, CORPUS, TOKENIZER, GROUPS, **HOW)
     found = mentions.embed_static_mentions(vectors, DOCUMENTS, CORPUS, GROUPS)
     assert list(found) == list(expected)
-    for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    np.testing.assert_equal(found, expected)
+    assert [one.dtype for one in found.values()] == [one.dtype for one in expected.values()]
     assert len(found["entity"]) > 20
     assert len(found["memory_off"]) > 10
 
@@ -80,6 +79,5 @@ def test_words_have_their_vectors_in_every_split(bag: Bag, vectors: WordVectors)
     parts = words.embed_vocabulary(splits, lambda some: vectors.look_up(some).astype(np.float16))
     found = join_parts(parts)
     assert found.keys() == expected.keys() == {"vectors", "dev", "test"}
-    for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+    np.testing.assert_equal(found, expected)
+    assert {n: a.dtype for n, a in found.items()} == {n: a.dtype for n, a in expected.items()}

@@ -1,6 +1,7 @@
 """Documents of random words with chains, as a corpus' reader would give them; a tokenizer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -42,10 +43,20 @@ def _write(
     return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), kept, tags)
 
 
+def document_of(
+    text: str | Sequence[str], mentions: Iterable[Sequence[int]] = (), **more: Any
+) -> Document:
+    """The words of a text, with mentions as (start, end, chain); a training document of one
+    sentence, named d, where ``more`` has nothing else.
+    """
+    words = tuple(text.split() if isinstance(text, str) else text)
+    own = {"name": "d", "part": 0, "split": "train", "genre": "", "sentence_starts": (0,)}
+    return Document(**own | more, words=words, mentions=tuple(Mention(*m) for m in mentions))
+
+
 def teach(text: str, size: int = 300, spacing: str = "natural") -> Tokenizer:
     """A tokenizer that is learnt from the words of a text."""
-    document = Document("d", 0, "train", "", tuple(text.split()), (0,))
-    return learn_tokenizer([document], size, spacing)
+    return learn_tokenizer([document_of(text)], size, spacing)
 
 
 def join_parts(parts: Iterable[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from written import document_of
 
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
 from entity_transformers.resolve.base import ResolverError, resolve
 from entity_transformers.resolve.registry import REGISTRY, make_resolver
 
-DOCUMENT = Document(
-    "d", 3, "train", "", tuple("Ada met her friend the king of Ruritania .".split()), (0,),
-    mentions=(Mention(0, 1, 9),), named_entities=(NamedEntity(0, 1, "PERSON"),),
+DOCUMENT = document_of(
+    "Ada met her friend the king of Ruritania .", [(0, 1, 9)], part=3,
+    named_entities=(NamedEntity(0, 1, "PERSON"),),
 )  # fmt: skip
 
 
@@ -37,13 +38,11 @@ def test_the_answer_replaces_gold_which_the_resolver_does_not_see() -> None:
     assert (stub.asked[0].mentions, stub.asked[0].named_entities) == ((), None)
 
 
-@pytest.mark.parametrize(
-    "answer", [[Mention(2, 2, 0)], [Mention(8, 10, 0)], [Mention(-1, 1, 0)], [Mention(0, 1, 4)] * 2]
-)
-def test_what_is_no_span_is_refused(answer: Sequence[Mention]) -> None:
+@pytest.mark.parametrize("spans", [[(2, 2)], [(8, 10)], [(-1, 1)], [(0, 1), (0, 1)]])
+def test_what_is_no_span_is_refused(spans: list[tuple[int, int]]) -> None:
     message = r"stub, document d#3: Mention\(start=.*0 <= start < end <= 9 words, and each span"
     with pytest.raises(ResolverError, match=message):
-        resolve(Stub(answer), DOCUMENT)
+        resolve(Stub([Mention(*span, 4) for span in spans]), DOCUMENT)
 
 
 def test_overlaps_are_resolved_by_policy_or_kept() -> None:

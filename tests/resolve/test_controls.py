@@ -1,8 +1,9 @@
 """Words in turn as slots."""
 
 import torch
+from written import document_of
 
-from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.document import Mention
 from entity_transformers.models.pointer.memory import PointerMemory
 from entity_transformers.resolve.registry import SLOTS, make_resolver
 
@@ -10,9 +11,7 @@ from entity_transformers.resolve.registry import SLOTS, make_resolver
 def test_a_memory_of_slots_holds_the_latest_words() -> None:
     """Read to the end each slot has the state before the latest word that fell to it."""
     count, lag = 2 * SLOTS + 40, 3
-    found = make_resolver("resolver:slots-causal").resolve(
-        Document("d", 0, "train", "", ("word",) * count, (0,))
-    )
+    found = make_resolver("resolver:slots-causal").resolve(document_of(["word"] * count))
     assert found[0] == Mention(0, 1, 1)
     last, again = Mention(SLOTS - 1, SLOTS, SLOTS), Mention(SLOTS, SLOTS + 1, 1)
     assert found[SLOTS - 1 : SLOTS + 1] == [last, again]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written import document_of
 
 from entity_transformers.artifacts import write_json_lines
 from entity_transformers.cli import main
@@ -20,10 +21,7 @@ TEXTS = (
     "then Mr. Darcy bowed to Jane and Jane smiled at Darcy .",
     "so Ada Byron wrote ; later Ada slept .",
 )
-DOCUMENTS = [
-    Document(f"d{i}", 0, "train", "", tuple(text.split()), (0,), mentions=(Mention(0, 3, 1),))
-    for i, text in enumerate(TEXTS)
-]
+DOCUMENTS = [document_of(text, [(0, 3, 1)], name=f"d{i}") for i, text in enumerate(TEXTS)]
 TOKENIZER = learn_tokenizer(DOCUMENTS, 300, "natural")
 ALIGNED = {"split": "train", "policy": "outermost", "spacing": "natural"}
 CORPUS = align_split(DOCUMENTS, TOKENIZER, **ALIGNED)
@@ -41,15 +39,13 @@ def test_the_layer_is_gold_of_the_resolver_s_documents() -> None:
     assert counts == {"documents": 2, "words": 21, "mentions": 6, "entities": 3}
     own = CORPUS.document(0)
     per_word = dict(zip(CORPUS.words[own].tolist(), labels[own].tolist(), strict=True))
-    assert list(per_word) == list(range(-1, 12))
-    assert list(per_word.values()) == [0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0]
+    assert per_word == dict(enumerate([0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0], start=-1))
 
 
-@pytest.mark.parametrize(
-    "given",
-    [DOCUMENTS[:1], DOCUMENTS[::-1],
-     [DOCUMENTS[0], replace(DOCUMENTS[1], words=DOCUMENTS[1].words[:-1])]],
-)  # fmt: skip
+@pytest.mark.parametrize("given", [
+    DOCUMENTS[:1], DOCUMENTS[::-1],
+    [DOCUMENTS[0], replace(DOCUMENTS[1], words=DOCUMENTS[1].words[:-1])],
+])  # fmt: skip
 def test_other_documents_are_refused(given: list[Document]) -> None:
     with pytest.raises(ResolverError, match="'train' was aligned from documents other"):
         add_layer(CORPUS, given, make_resolver("names"), "outermost")

@@ -3,13 +3,14 @@
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written import document_of
 
 from entity_transformers.corpus.document import Document, Mention
 
@@ -20,11 +21,8 @@ import resolvers as scoring
 
 def mentions(*chains: str) -> list[Mention]:
     """A chain per text, a mention per letter."""
-    return [
-        Mention(ord(letter), ord(letter) + 1, number)
-        for number, chain in enumerate(chains)
-        for letter in chain
-    ]
+    letters = ((ord(letter), number) for number, chain in enumerate(chains) for letter in chain)
+    return [Mention(letter, letter + 1, number) for letter, number in letters]
 
 
 def rates(score: scoring.Score) -> tuple[float, float]:
@@ -32,53 +30,54 @@ def rates(score: scoring.Score) -> tuple[float, float]:
 
 
 # key, response, then recall and precision of MUC, B-cubed and CEAF-e
-EXAMPLES = {
-    "Pradhan et al. 2014, section 3": (
+@pytest.mark.parametrize(("example", "key", "response", "muc", "b_cubed", "ceaf_e"), [
+    ("Pradhan et al. 2014, section 3",
         ("abc", "defg"), ("ab", "cd", "fghi"),
         (2 / 5, 2 / 5), ((4 / 3 + 1 / 3 + 1 / 4 + 1) / 7, 4 / 8), (1.3 / 2, 1.3 / 3),
     ),
-    "Bagga and Baldwin 1998, the two small chains joined": (
+    ("Bagga and Baldwin 1998, the two small chains joined",
         ("abcde", "fg", "hijkl"), ("abcde", "fghijkl"),
         (1.0, 9 / 10), (1.0, (5 + 4 / 7 + 25 / 7) / 12), ((1 + 10 / 12) / 3, (1 + 10 / 12) / 2),
     ),
-    "Bagga and Baldwin 1998, the two large chains joined": (
+    ("Bagga and Baldwin 1998, the two large chains joined",
         ("abcde", "fg", "hijkl"), ("abcdehijkl", "fg"),
         (1.0, 9 / 10), (1.0, (25 / 10 + 25 / 10 + 2) / 12), ((1 + 10 / 15) / 3, (1 + 10 / 15) / 2),
     ),
-    "Luo 2005, everything is one": (
+    ("Luo 2005, everything is one",
         ("abcde", "fg", "hijkl"), ("abcdefghijkl",),
         (1.0, 9 / 11), (1.0, (25 + 4 + 25) / 12 / 12), (10 / 17 / 3, 10 / 17),
     ),
-    "Luo 2005, everything is a singleton": (
+    ("Luo 2005, everything is a singleton",
         ("abcde", "fg", "hijkl"), tuple("abcdefghijkl"),
         (0.0, 0.0), (3 / 12, 1.0), ((2 / 6 + 2 / 3 + 2 / 6) / 3, (2 / 6 + 2 / 3 + 2 / 6) / 12),
     ),
-    "the same": (("abc", "d"), ("d", "abc"), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    "nothing in common": (("ab",), ("cd",), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
-    "no answer": (("ab",), (), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
-    "no key": ((), ("ab",), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_worked_examples(example: str) -> None:
-    key, response, muc, b_cubed, ceaf_e = EXAMPLES[example]
-    scores = score_chains([(mentions(*key), mentions(*response))])
+    ("the same", ("abc", "d"), ("d", "abc"), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
+    ("nothing in common", ("ab",), ("cd",), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
+    ("no answer", ("ab",), (), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
+    ("no key", (), ("ab",), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)),
+])  # fmt: skip
+def test_worked_examples(example, key, response, muc, b_cubed, ceaf_e):
+    scores = score_chains((mentions(*key), mentions(*response)))
     assert rates(scores.muc) == pytest.approx(muc)
     assert rates(scores.b_cubed) == pytest.approx(b_cubed)
     assert rates(scores.ceaf_e) == pytest.approx(ceaf_e)
 
 
-def score_chains(pairs: Iterable[tuple[Iterable[Mention], Iterable[Mention]]]) -> scoring.Scores:
+def score_chains(*pairs: tuple[Iterable[Mention], Iterable[Mention]]) -> scoring.Scores:
     scores = scoring.Scores()
     for gold, found in pairs:
         scores.add(gold, found)
     return scores
 
 
+def list_f1(key: Iterable[Mention], response: Iterable[Mention]) -> tuple[float, float, float]:
+    scores = score_chains((key, response))
+    return scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
+
+
 def test_documents_are_summed_before_they_are_divided() -> None:
     documents = [(mentions("ab"), mentions("ab")), (mentions("abc", "defg"), mentions("hi"))]
-    scores = score_chains(documents)
+    scores = score_chains(*documents)
     assert rates(scores.muc) == pytest.approx((1 / 6, 1 / 2))
     assert rates(scores.b_cubed) == pytest.approx((2 / 9, 2 / 4))
     assert rates(scores.ceaf_e) == pytest.approx((1 / 3, 1 / 2))
@@ -86,37 +85,29 @@ def test_documents_are_summed_before_they_are_divided() -> None:
 
 
 KEY = ("a", "bc", "def")
-TWICE = {
-    "A-8": (KEY, ("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
-    "A-7": (KEY, ("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
-    "x is not in the key": (KEY, ("ax", "bcx", "dx"), (0.28571, 0.41667, 0.62222)),
-    "key": (("abc", "cd"), ("ab", "cd"), (0.8, 0.8, 0.9)),
-    "both": (("abc", "bcd", "e"), ("abe", "bcd", "de"), (0.28571, 0.55556, 0.58667)),
-}
 
 
-@pytest.mark.parametrize("case", TWICE)
-def test_spans_in_two_chains(case: str) -> None:
+@pytest.mark.parametrize(("case", "key", "response", "expected"), [
+    ("A-8", KEY, ("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
+    ("A-7", KEY, ("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
+    ("x is not in the key", KEY, ("ax", "bcx", "dx"), (0.28571, 0.41667, 0.62222)),
+    ("key", ("abc", "cd"), ("ab", "cd"), (0.8, 0.8, 0.9)),
+    ("both", ("abc", "bcd", "e"), ("abe", "bcd", "de"), (0.28571, 0.55556, 0.58667)),
+])  # fmt: skip
+def test_spans_in_two_chains(case, key, response, expected):
     """Cases of the reference scorer and others, and what its version 8.01 gives."""
-    key, response, expected = TWICE[case]
-    scores = score_chains([(mentions(*key), mentions(*response))])
-    found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
-    assert found == pytest.approx(expected, abs=5e-6)
+    assert list_f1(mentions(*key), mentions(*response)) == pytest.approx(expected, abs=5e-6)
 
 
 def test_the_chain_that_begins_first_is_that_of_the_reference_scorer() -> None:
     """Of two at one word it reads the one of one word first, where ours has the longest first."""
     gold = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1)]
-    response = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1), Mention(3, 4, 2)]
-    scores = score_chains([(gold, response)])
-    found = scores.muc.f1, scores.b_cubed.f1, scores.ceaf_e.f1
-    assert found == pytest.approx((0, 2 / 3, 2 / 3))
+    assert list_f1(gold, [*gold, Mention(3, 4, 2)]) == pytest.approx((0, 2 / 3, 2 / 3))
 
 
-def partitions(prefix: str) -> st.SearchStrategy[list[Mention]]:
-    """Up to nine spans, each in one of five chains or in none."""
-    chains = st.lists(st.integers(0, 5), min_size=9, max_size=9)
-    return chains.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
+CHAINS = st.lists(st.integers(0, 5), min_size=9, max_size=9)
+PARTITIONS = CHAINS.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
+"""Up to nine spans, each in one of five chains or in none."""
 
 
 def brute_force(key: Sequence[scoring.Chain], response: Sequence[scoring.Chain]) -> list[float]:
@@ -140,7 +131,7 @@ def brute_force(key: Sequence[scoring.Chain], response: Sequence[scoring.Chain])
     return [links, sum(len(chain) - 1 for chain in key), math.fsum(shares), len(shares), best]
 
 
-@given(partitions("k"), partitions("r"))
+@given(PARTITIONS, PARTITIONS)
 def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     key, response = scoring.make_chains(gold), scoring.make_chains(found)
     links, shares = scoring.count_links(key, response), scoring.count_shares(key, response)
@@ -149,24 +140,18 @@ def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     assert [*links[2:], *shares[2:], best] == pytest.approx(brute_force(response, key))
 
 
-GOLD = (Mention(0, 1, 1), Mention(2, 3, 1), Mention(4, 5, 2), Mention(6, 7, 3))
-DOCUMENT = Document("d", 0, "test", "", tuple("Ada saw Bob and her in Rome".split()), (0,), GOLD)
-
-
-@dataclass
-class Fixed:
-    answer: Sequence[Mention]
-    name: str = "fixed"
-    causal: bool = False
-
-    def resolve(self, document: Document) -> Sequence[Mention]:
-        assert document.mentions == ()
-        return self.answer
+GOLD = [(0, 1, 1), (2, 3, 1), (4, 5, 2), (6, 7, 3)]
+DOCUMENT = document_of("Ada saw Bob and her in Rome", GOLD, split="test")
 
 
 def test_shared_mentions_are_scored_apart() -> None:
     """Of three spans that both sides have, gold has two entities and the answer one."""
-    joined = Fixed([Mention(0, 1, 5), Mention(2, 3, 5), Mention(4, 5, 5), Mention(5, 6, 5)])
+
+    def join(document: Document) -> list[Mention]:
+        assert document.mentions == ()
+        return [Mention(start, start + 1, 5) for start in (0, 2, 4, 5)]
+
+    joined = SimpleNamespace(name="fixed", causal=False, resolve=join)
     precision = (4 / 3 + 1 / 3) / 3
     expected = 100 * 2 * precision / (1 + precision)
     assert scoring.score_resolver([DOCUMENT], joined, True)[6] == pytest.approx(expected)
