@@ -71,11 +71,9 @@ def test_controls_are_met_at_their_best(small: Results) -> None:
 
 def test_every_claim_whose_step_ran_is_judged(small: Results) -> None:
     found = [(str(claim).split(" ")[0], status) for claim, _, status, _ in build_claims(small).rows]
-    assert found == [
-        ("Coreference", HOLDS), ("GPT2E", FAILS), ("Where", HOLDS), ("Validation", ABSENT),
-        ("GPT2E", ABSENT), ("Mentions", SMALLER), ("Mentions", ABSENT),
-        ("Entities", SMALLER), ("Entities", ABSENT),
-    ]  # fmt: skip
+    about = "Coreference GPT2E Where Validation GPT2E Mentions Mentions Entities Entities".split()
+    verdicts = [HOLDS, FAILS, HOLDS, ABSENT, ABSENT, SMALLER, ABSENT, SMALLER, ABSENT]
+    assert found == [*zip(about, verdicts, strict=True)]
 
 
 def test_a_study_without_a_tested_model_has_no_claims() -> None:

@@ -26,7 +26,7 @@ def test_pairs() -> None:
     assert first == kept
     places = {(row["seed"], row["task"], row["split"], row["count"]) for row in found}
     assert places == {("3", "rte", "test", 5)}
-    pairs: dict[tuple[object, ...], tuple[object, ...]] = {}
+    pairs = {}
     for row in found:
         key = (row["model"], row["variant"], row.get("against"), row.get("other"))
         assert row["measure"] == ("only_second" if key in pairs else "only_first")
