@@ -51,9 +51,8 @@ def test_what_is_read_counts(tmp_path: Path) -> None:
     assert same == {"recall"}
     after = digests(study, models__gpt2e={"kind": "gpt2e", "labels": "gold", "steps": 7})
     changed = {run for run, one in before.items() if after.get(run) != one}
-    assert {model for _, model in changed} <= {"gpt2e"} | {"gpt2"}
-    assert ("lm", "gpt2e") in changed
-    assert ("perplexity", "gpt2e") in changed
+    assert {model for _, model in changed} <= {"gpt2e", "gpt2"}
+    assert {("lm", "gpt2e"), ("perplexity", "gpt2e")} <= changed
 
 
 def test_records(tmp_path: Path) -> None:
@@ -72,16 +71,15 @@ def test_records(tmp_path: Path) -> None:
 def test_a_model_may_have_seeds_of_its_own(tmp_path: Path) -> None:
     study = make_study(tmp_path, "models: {gpt2e: {seeds: [4, 2]}}\n")
     plan = Plan(load(study), study)
-    runs = plan.runs(next(step for step in plan.steps if step.name == "lm"))
+    runs = plan.runs(STEPS["lm"])
     assert [seed for model, seed in runs if model == "gpt2e"] == [4, 2]
     assert [seed for model, seed in runs if model == "gpt2"] == [1]
 
 
 def test_a_model_may_start_from_another_of_its_study(tmp_path: Path) -> None:
     """Its values, inputs and digest are the same however often the study has been opened."""
-    study = make_study(
-        tmp_path, "models: {later: {kind: gpt2, initial_weights: study:tiny/gpt2/1}}\n"
-    )
+    later = "{kind: gpt2, initial_weights: study:tiny/gpt2/1}"
+    study = make_study(tmp_path, f"models: {{later: {later}}}\n")
     plan, lm = Plan(load(study), study), STEPS["lm"]
     (again,) = {one for one, read, *_ in plan.above(lm, "later") if read == lm}
     assert again is not plan
