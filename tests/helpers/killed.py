@@ -6,7 +6,6 @@ Each life is a fork of this process, so that fifty cost seconds. Prints how many
 and how many while writing.
 """
 
-import contextlib
 import json
 import os
 import random
@@ -47,17 +46,13 @@ def make_params() -> Params:
     )
 
 
-def train(top: Path, params: Params) -> None:
-    with contextlib.chdir(top):
-        execute(Run(params, STEPS["lm"], "gpt2e", 1))
-
-
 def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
     """One life, killed ``seconds`` after it has got on by ``steps``; True if it ended by itself."""
     begun = count_steps(folder)
     child = os.fork()
     if child == 0:
-        train(folder, make_params())
+        os.chdir(folder)
+        execute(Run(make_params(), STEPS["lm"], "gpt2e", 1))
         os._exit(0)
     if steps is not None:
         while count_steps(folder) < begun + steps and not os.waitid(os.P_PID, child, ENDED):
@@ -65,12 +60,6 @@ def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
     return os.WIFEXITED(os.waitpid(child, 0)[1])
-
-
-def prepare_forks(params: Params) -> None:
-    """Import what builds the model here, and digest its code, not in every fork anew."""
-    KINDS["gpt2e"].module()
-    plan.Plan(params).digest(STEPS["lm"], "gpt2e")
 
 
 def count_steps(folder: Path) -> int:
@@ -81,7 +70,8 @@ def count_steps(folder: Path) -> int:
 
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
-    prepare_forks(make_params())
+    KINDS["gpt2e"].module()  # import it and digest its code here, not in every fork anew
+    plan.Plan(make_params()).digest(STEPS["lm"], "gpt2e")
     for name in ("untouched", "killed"):
         make_inputs(folder / name, make_params())
     start = time.monotonic()
