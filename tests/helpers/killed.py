@@ -41,9 +41,8 @@ def make_inputs(top: Path, params: Params) -> None:
 
 def make_params() -> Params:
     """A run long enough to be killed often, with a checkpoint after each step."""
-    return tiny_params(
-        {"checkpoint_every": 1}, steps=STEPS_OF_A_RUN, validate_every=16, final_weights="best"
-    )
+    lm = {"steps": STEPS_OF_A_RUN, "validate_every": 16, "final_weights": "best"}
+    return tiny_params({"checkpoint_every": 1}, **lm)
 
 
 def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:

@@ -78,11 +78,9 @@ def test_differences_are_students_over_books_with_a_p_of_sign_flips(results: Res
         ).value.to_numpy() / COUNT
         for policy, labels in (("mentions", NAMES), ("none", "none"))
     ]  # fmt: skip
-    found = stats.ttest_rel(*values)
-    interval = found.confidence_interval(0.95)
-    assert (gap.value, *gap.interval) == pytest.approx(
-        (np.mean(values[0] - values[1]), interval.low, interval.high)
-    )
+    low, high = stats.ttest_rel(*values).confidence_interval(0.95)
+    expected = (np.mean(values[0] - values[1]), low, high)
+    assert (gap.value, *gap.interval) == pytest.approx(expected)
     assert gap.p == pytest.approx(1e-4)
     assert gap.value == pytest.approx(-0.12, abs=0.002)
     some = remembering.subtract(nats, *sides, without=("b0",))  # the last ten of them
@@ -99,9 +97,8 @@ def test_contrasts_are_decided_by_the_plan(results: Results) -> None:
     assert verdicts["P2", "256", "rare"] == "supported"
     assert verdicts["P1", "2,048", "recent"] == "reported"
     figure = remembering.draw_contrasts(results)
-    assert [axes.get_title() for axes in figure.axes] == [
-        "In a cache, window 256", "In a cache, window 512", "In a cache, window 2,048",
-    ]  # fmt: skip
+    titles = [f"In a cache, window {window:,}" for window in WINDOWS]
+    assert [axes.get_title() for axes in figure.axes] == titles
     drawn = [one.get_text() for one in figure.axes[0].get_yticklabels()]
     assert drawn[0] == "P1: minus recent"
     assert [*map(len, (drawn, table.rows))] == [3, 11]

@@ -12,16 +12,11 @@ from entity_transformers.study.plan import Plan
 Run = tuple[str, str]
 
 
-def digests(path: Path, **overrides: object) -> dict[Run, str]:
+def digests(path: Path, overrides: dict[str, object] | None = None) -> dict[Run, str]:
     """Of every run: step and model."""
-    named = {name.replace("__", "."): value for name, value in overrides.items()}
-    plan = Plan(load(path, named), path)
-    return {
-        (step.name, model): plan.digest(step, model)
-        for step in plan.steps
-        if step.phase != "report"
-        for model, _ in plan.runs(step)
-    }
+    plan = Plan(load(path, overrides), path)
+    steps = [step for step in plan.steps if step.phase != "report"]
+    return {(s.name, model): plan.digest(s, model) for s in steps for model, _ in plan.runs(s)}
 
 
 @pytest.mark.parametrize(("key", "value", "steps"), [
@@ -34,7 +29,7 @@ def digests(path: Path, **overrides: object) -> dict[Run, str]:
 def test_values(tmp_path: Path, key: str, value: object, steps: set[str]) -> None:
     """Each value changes exactly the runs of the steps that read it."""
     study = make_study(tmp_path)
-    before, after = digests(study), digests(study, **{key.replace(".", "__"): value})
+    before, after = digests(study), digests(study, {key: value})
     assert before.keys() == after.keys()
     assert {step for (step, _), one in before.items() if after[step, _] != one} == steps
     old, new = (Plan(load(study, by)).values_of(STEPS["report"]) for by in ({}, {key: value}))
@@ -46,10 +41,10 @@ def test_what_is_read_counts(tmp_path: Path) -> None:
     """An encoder changes all that reads the corpus; a model's values, what reads that model."""
     study = make_study(tmp_path)
     before = digests(study)
-    after = digests(study, tokenizer__vocabulary=410)
+    after = digests(study, {"tokenizer.vocabulary": 410})
     same = {step for (step, model), one in before.items() if after[step, model] == one}
     assert same == {"recall"}
-    after = digests(study, models__gpt2e={"kind": "gpt2e", "labels": "gold", "steps": 7})
+    after = digests(study, {"models.gpt2e": {"kind": "gpt2e", "labels": "gold", "steps": 7}})
     changed = {run for run, one in before.items() if after.get(run) != one}
     assert {model for _, model in changed} <= {"gpt2e", "gpt2"}
     assert {("lm", "gpt2e"), ("perplexity", "gpt2e")} <= changed
