@@ -105,8 +105,7 @@ def test_arrays_are_safetensors_and_come_back_mapped(tmp_path: Path, dtype: str)
     mapped, metadata = read_arrays(tmp_path / "a.safetensors")
     for loaded in (mapped, load_file(tmp_path / "a.safetensors")):
         for name, array in arrays.items():
-            np.testing.assert_array_equal(loaded[name], array)
-            assert loaded[name].dtype == array.dtype
+            np.testing.assert_array_equal(loaded[name], array, strict=True)
     assert isinstance(mapped["x"].base, np.memmap | np.ndarray)
     assert not mapped["x"].flags.writeable
     assert metadata == {"names": ["a", "ö"]}
@@ -254,10 +253,9 @@ def test_memory_does_not_grow_with_the_arrays(tmp_path: Path) -> None:
 def test_rows_of_every_type_give_the_bytes_of_arrays_written_at_once(tmp_path, rows):
     generator = np.random.default_rng(rows)
     shapes = {"b": (3,), "a": (2, 3), "c": (), "none": (0,)}
-    arrays = {
-        f"{name}_{kind}": generator.integers(0, 99, (rows, *shapes[name])).astype(kind)
-        for name, kind in product(shapes, artifacts.TYPES)
-    }
+    arrays = {}
+    for (name, shape), kind in product(shapes.items(), artifacts.TYPES):
+        arrays[f"{name}_{kind}"] = generator.integers(0, 99, (rows, *shape)).astype(kind)
     write_arrays(tmp_path / "once.safetensors", arrays, {"who": "é"})
     pieces = (slice(0, 2), slice(2, 2), slice(2, None))
     rows_of = ({name: array[piece] for name, array in arrays.items()} for piece in pieces)

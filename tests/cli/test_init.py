@@ -78,8 +78,7 @@ def test_the_study_has_the_steps_that_the_text_can_fill(write, row, steps, label
 
 def test_a_copy_of_the_checkout_finds_the_corpus(write: Write, tmp_path: Path) -> None:
     """Git has what lies in the checkout; anything else is named from the root."""
-    outside = tmp_path.parent / f"{tmp_path.name}.jsonl"
-    shutil.move(write(ROW), outside)
+    outside = write(ROW).rename(tmp_path.with_suffix(".jsonl"))
     assert run(Path("..", outside.name))["corpus"]["path"] == str(outside)
 
 

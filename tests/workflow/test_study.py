@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -307,11 +306,7 @@ def start(folder: Path, *command: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         # a shell's background job ignores SIGINT, and what it starts does too
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
-    end = time.monotonic() + LIMIT
-    while not list(state.glob("*/checkpoints/step-*")):
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    checkout.wait_for(lambda: list(state.glob("*/checkpoints/step-*")), process)
     return process
 
 
