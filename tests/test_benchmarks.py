@@ -26,6 +26,7 @@ import recurrence
 import table
 import training
 
+BOTH = {"entity_values": "both"}
 LAYERS, WIDTH, WINDOW, BATCH, VOCABULARY = 2, 16, 12, 3, 50
 
 
@@ -46,9 +47,7 @@ def count_products(model: LanguageModel, rows: int) -> float:
     return 3 * counter.get_total_flops() / tokens.numel()
 
 
-@pytest.mark.parametrize(
-    ("name", "values"), [("gpt2", {}), ("gpt2e", {}), ("gpt2e", {"entity_values": "both"})]
-)
+@pytest.mark.parametrize(("name", "values"), [("gpt2", {}), ("gpt2e", {}), ("gpt2e", BOTH)])
 @pytest.mark.parametrize("rows", [5, WINDOW + 4])
 def test_flop_of_a_token_are_those_of_its_products(name: str, values: Any, rows: int) -> None:
     model = tiny_model(name, **values)
@@ -104,9 +103,8 @@ def test_the_peer_of_elmo_has_its_weights_and_its_loss(hidden: int | None) -> No
     tokens = torch.randint(VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(1))
     model.module.train()
     hidden_states, state = model.encode(Batch(tokens), model.start(3))
-    behind: Any = state.backward
     ahead = model.nats(hidden_states[:, :-1], tokens[:, 1:])
-    expected = (ahead.sum() + model.nats(*behind).sum()) / (2 * ahead.numel())
+    expected = (ahead.sum() + model.nats(*state.backward).sum()) / (2 * ahead.numel())
     for loss in (bidirectional.torch_loss, bidirectional.own_loss):
         torch.testing.assert_close(peer(tokens, loss), expected, rtol=1e-5, atol=0)
 

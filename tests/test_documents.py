@@ -7,7 +7,6 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -96,10 +95,7 @@ def test_the_site_has_every_document_in_its_navigation() -> None:
     assert len([*DOCS.glob("*.md")]) <= 12
 
 
-LETTER: dict[str, Any] = {
-    "words": ["Ada", "met", "her", "friend", "."],
-    "mentions": [[0, 1, 7], [2, 3, 7]],
-}
+LETTER = {"words": "Ada met her friend .".split(), "mentions": [[0, 1, 7], [2, 3, 7]]}
 PRINTED = {
     "entity-transformers init netherfield --corpus docs/notebooks/netherfield.txt":
         "studies/netherfield.yaml",
@@ -120,11 +116,9 @@ def list_blocks(language: str) -> Iterator[tuple[Path, str]]:
 
 def list_commands() -> set[str]:
     """Each command of the documents as one line, without its comment."""
-    blocks = [
-        text.replace("\\\n", "") for name in ("bash", "console") for _, text in list_blocks(name)
-    ]
-    lines = (line.partition(" # ")[0].split() for text in blocks for line in text.splitlines())
-    return {" ".join(words) for words in lines if words}
+    blocks = "\n".join(text for _, text in list_blocks("(?:bash|console)"))
+    lines = blocks.replace("\\\n", "").splitlines()
+    return {" ".join(line.partition(" # ")[0].split()) for line in lines} - {""}
 
 
 @pytest.mark.parametrize(
@@ -163,8 +157,7 @@ def find_diffs() -> Iterator[tuple[str, list[str]]]:
 def test_the_diffs_of_contributing_stand_in_the_code(file: str, added: list[str]) -> None:
     where = ROOT / ("" if file.startswith(("studies", "params")) else "src/entity_transformers")
     path = where / file.removeprefix("src/entity_transformers/")
-    lines = {line.strip() for line in path.read_text().splitlines()}
-    assert [line for line in added if line not in lines] == []
+    assert {*added} <= {line.strip() for line in path.read_text().splitlines()}
     assert added
 
 

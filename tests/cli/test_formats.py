@@ -49,8 +49,7 @@ def test_the_example_of_a_format_is_read_and_makes_a_study(format, tmp_path, mon
 
     main(["inspect-corpus", "letters", "--json"])
     counts = json.loads(capsys.readouterr().out)["splits"]
-    mentions = {split: found["mentions"] for split, found in counts.items()}
-    assert mentions == {"train": 4, "dev": 4, "test": 4}
+    assert {s: one["mentions"] for s, one in counts.items()} == {"train": 4, "dev": 4, "test": 4}
     main(["annotate", str(one), "--output", "out.jsonl", "--resolver", "names"])
     assert json.loads(Path("out.jsonl").read_text())["words"] == list(WORDS)
     main(["init", "letters", "--corpus", "letters"])

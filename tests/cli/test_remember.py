@@ -30,9 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def remember(home: Path, *flags: str) -> None:
-    model = home / "models/gpt2/1"
-    small = ("--window", "32", "--kept", "8")
-    main(["remember", str(home / "book.txt"), "--model", str(model), *small, *flags])
+    small = ("--model", str(home / "models/gpt2/1"), "--window", "32", "--kept", "8")
+    main(["remember", str(home / "book.txt"), *small, *flags])
 
 
 def test_who_is_known_what_is_kept_and_how_it_goes_on(home, capsys, caplog, monkeypatch):
@@ -41,8 +40,7 @@ def test_who_is_known_what_is_kept_and_how_it_goes_on(home, capsys, caplog, monk
         remember(home, "--write", "12", "--known", "3")
     printed = capsys.readouterr().out
     assert re.search(r"^book#0: \d+ tokens, read by .*/gpt2/1 in windows of 32 beside 8", printed)
-    progress = r"\d+ of \d+ tokens, nats per token: \d\.\d+ beside half names"
-    assert re.search(progress, caplog.text)
+    assert re.search(r"\d of \d+ tokens, nats per token: \d\.\d+ beside half names", caplog.text)
     losses = re.findall(r"^(\S.*?) +(\d+\.\d{3}) +(\d+\.\d{3})$", printed, re.MULTILINE)
     named = ["beside half names", "beside as many recent tokens", "window alone"]
     assert [name for name, *_ in losses] == named

@@ -1,6 +1,5 @@
 """One tiny study, run step by step, and every tool that reads what it left."""
 
-import csv
 import io
 import json
 import shutil
@@ -14,13 +13,15 @@ from refused import fail
 from tiny_study import make_study, run_steps
 
 from entity_transformers import cli
-from entity_transformers.artifacts import check
+from entity_transformers.artifacts import check, read_csv
 from entity_transformers.cli import main
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan, _open
 
 STUDY = "studies/tiny.yaml"
 MODEL = Path("data/tiny/models/gpt2e/1")
+OTHER_SEED = MODEL.with_name("2")
+TOKENIZER = Path("data/tiny/text/corpus/tokenizer.json")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,14 +35,24 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home
 
 
+@pytest.fixture(autouse=True)
+def restored(study: Path) -> Iterator[None]:
+    """The study and its run, as they were before a test that changes them."""
+    whole = {path: path.read_bytes() for path in (Path(STUDY), TOKENIZER)}
+    yield
+    for path, data in whole.items():
+        path.write_bytes(data)
+    shutil.rmtree(OTHER_SEED, ignore_errors=True)
+    _open.cache_clear()
+
+
 def test_rows_and_records() -> None:
     """A run leaves its numbers, and a record whose digest is the plan's."""
     record = json.loads((MODEL / "run.json").read_text())
     plan = Plan(load(Path(STUDY)), Path(STUDY))
     assert record["digest"] == plan.digest(plan.steps[plan.params.study.steps.index("lm")], "gpt2e")
     assert {"rows.csv", "config.json", "model.safetensors"} <= record["files"].keys()
-    with (MODEL / "rows.csv").open() as file:
-        measures = {row["measure"] for row in csv.DictReader(file)}
+    measures = {row["measure"] for row in read_csv(MODEL / "rows.csv")}
     assert {"parameters", "loss", "tokens_seen"} <= measures
     assert list(plan.stale()) == []
     changed = Plan(load(Path(STUDY), {"lm.steps": 7}), Path(STUDY))
@@ -49,29 +60,20 @@ def test_rows_and_records() -> None:
 
 
 def test_damage(capsys: pytest.CaptureFixture[str]) -> None:
-    file = Path("data/tiny/text/corpus/tokenizer.json")
-    whole = file.read_bytes()
-    file.write_bytes(whole + b" ")
-    try:
-        with pytest.raises(ValueError, match=r"sha256 .*expected .*run it|changed or damaged"):
-            check(file)
-        told = fail(capsys, "export-model", STUDY, "gpt2e", "--output", "damaged")
-        assert "tokenizer.json: sha256" in told
-    finally:
-        file.write_bytes(whole)
+    TOKENIZER.write_bytes(TOKENIZER.read_bytes() + b" ")
+    with pytest.raises(ValueError, match=r"sha256 .*expected .*run it|changed or damaged"):
+        check(TOKENIZER)
+    told = fail(capsys, "export-model", STUDY, "gpt2e", "--output", "damaged")
+    assert "tokenizer.json: sha256" in told
 
 
 def test_the_right_files_in_the_wrong_place_are_refused_and_made_again() -> None:
     """Those of another seed, whose values and code are the same."""
-    other = MODEL.with_name("2")
-    shutil.copytree(MODEL, other)
-    try:
-        with pytest.raises(ValueError, match="belongs to the files of data/tiny/models/gpt2e/1"):
-            check(other / "model.safetensors")
-        plan = Plan(load(Path(STUDY), {"study.seeds": [1, 2]}), Path(STUDY))
-        assert list(plan.stale()) == [str(other / "run.json")]
-    finally:
-        shutil.rmtree(other)
+    shutil.copytree(MODEL, OTHER_SEED)
+    with pytest.raises(ValueError, match="belongs to the files of data/tiny/models/gpt2e/1"):
+        check(OTHER_SEED / "model.safetensors")
+    plan = Plan(load(Path(STUDY), {"study.seeds": [1, 2]}), Path(STUDY))
+    assert list(plan.stale()) == [str(OTHER_SEED / "run.json")]
 
 
 OTHER_VALUES = [
@@ -93,10 +95,7 @@ def test_what_was_made_with_other_values_is_not_read(capsys, line, changed):
     whole = study.read_text()
     for before, now, key, made in (OTHER_VALUES[number] for number in changed):
         study.write_text(whole.replace(before, now))
-        try:
-            told = fail(capsys, *line.format(STUDY).split())
-        finally:
-            study.write_text(whole)
+        told = fail(capsys, *line.format(STUDY).split())
         old, new = before.split()[1], now.split()[1]
         assert f"{key}: {new} in the study, but {old} in {made}/run.json: " in told
         assert len(told.splitlines()) == 1
@@ -109,39 +108,28 @@ def test_what_another_study_made_with_other_values_is_not_started_from(capsys):
         "base: tiny\ntokenizer: {kind: study, path: 'study:tiny'}\n"
         "models: {gpt2e: {initial_weights: 'study:tiny/gpt2e/1'}}\n"
     )
-    lines = ["run corpus --study other", "run lm --study other --model gpt2e --seed 1"]
     whole = study.read_text()
-    try:
-        study.write_text(whole.replace("vocabulary: 400", "vocabulary: 410"))
-        told = fail(capsys, *lines[0].split())
-        assert "tokenizer.vocabulary: 410 in the study, but 400 in data/tiny/text/corpus/" in told
-        _open.cache_clear()
-        study.write_text(whole)
-        main(lines[0].split())
-        study.write_text(whole.replace("warmup_steps: 1", "warmup_steps: 2"))
-        _open.cache_clear()
-        told = fail(capsys, *lines[1].split())
-        assert "models.gpt2e.warmup_steps: 2 in the study, but 1 in data/tiny/models/gpt2e/" in told
-    finally:
-        study.write_text(whole)
-        _open.cache_clear()
-
-
-def test_a_run_without_a_record_is_not_read(capsys: pytest.CaptureFixture[str]) -> None:
-    told = fail(capsys, *f"run perplexity --study {STUDY} --model gpt2 --seed 1".split())
-    assert "data/tiny/models/gpt2/1/run.json is missing: run step lm" in told
+    study.write_text(whole.replace("vocabulary: 400", "vocabulary: 410"))
+    told = fail(capsys, *"run corpus --study other".split())
+    assert "tokenizer.vocabulary: 410 in the study, but 400 in data/tiny/text/corpus/" in told
+    _open.cache_clear()
+    study.write_text(whole)
+    main("run corpus --study other".split())
+    study.write_text(whole.replace("warmup_steps: 1", "warmup_steps: 2"))
+    _open.cache_clear()
+    told = fail(capsys, *"run lm --study other --model gpt2e --seed 1".split())
+    assert "models.gpt2e.warmup_steps: 2 in the study, but 1 in data/tiny/models/gpt2e/" in told
 
 
 def test_export_model(capsys: pytest.CaptureFixture[str]) -> None:
     main(["export-model", "tiny", "gpt2e"])  # of a study's name, to a folder of the two
     card = Path("exported/tiny/gpt2e/README.md").read_text()
-    with Path("data/tiny/scores/perplexity/gpt2e/1/rows.csv").open() as file:
-        scores = {
-            row["entities"]: float(row["value"])
-            for row in csv.DictReader(file)
-            if (row["measure"], row["split"], row["class"]) == ("perplexity", "test", "")
-            and not (row["distance"] or row["group"] or row["unit"])
-        }
+    scores = {
+        row["entities"]: float(row["value"])
+        for row in read_csv(Path("data/tiny/scores/perplexity/gpt2e/1/rows.csv"))
+        if (row["measure"], row["split"]) == ("perplexity", "test")
+        and not any(row[name] for name in ("class", "distance", "group", "unit"))
+    }
     assert f"| perplexity per token, test | {scores['on']:.4g} | {scores['off']:.4g} |" in card
     assert Path("exported/tiny/gpt2e/tokenizer.json").is_file()
 
@@ -200,6 +188,8 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
     ("run lm --set lm.steps=[", "not YAML: while parsing a flow"),
     ("steps report9", "has no section of its own"),
     ("demmo", "did you mean demo?"),
+    (f"run perplexity --study {STUDY} --model gpt2 --seed 1",
+     "data/tiny/models/gpt2/1/run.json is missing: run step lm"),  # a run without a record
     (f"report {STUDY}", "results/tiny/measures.csv is missing"),
     (f"verify {STUDY}", "results/tiny/measures.csv is missing"),
     ("verify tinier", "no study 'tinier'"),

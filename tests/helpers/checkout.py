@@ -6,27 +6,24 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import tiny_study
 from forked_tools import TOOLS, run_tool
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = tiny_study.ROOT
 BIN = Path(sys.executable).parent
 LIMIT = 900  # seconds: only guards against hanging, on a busy or slow machine too
-TINY = """\
-base: sample
+TITLE = """report: {title: "Ada's {tiny} study: 100 % {0}", """
+OWN = """\
 study: {steps: [corpus, lm, perplexity, embeddings, ner, report], seeds: [1]}
 run: {checkpoint_every: 2}
-corpus: {sample_words: 6000}
-tokenizer: {vocabulary: 400}
-lm: {layers: 1, heads: 2, width: 16, window: 32, steps: 6, documents_per_step: 2,
-  validate_every: 3, warmup_steps: 1}
 models: {gpt2: null, lstm: null, gpt2-pointer: null, ngram: null}
-perplexity: {stride: 32}
-ner: {hidden: 8, epochs: 1}
-report: {bootstrap_samples: 100, title: "Ada's {tiny} study: 100 % {0}"}
 """
+TINY = tiny_study.TINY.replace("report: {", TITLE) + OWN
 NEXT = """\
 base: tiny
 study: {steps: [corpus, lm, perplexity, report]}
@@ -81,6 +78,16 @@ def run(*command: str, folder: Path, check: bool = True, **more: str) -> str:
         done = subprocess.run(command, check=False, **how)
     assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout + done.stderr
+
+
+def wait_for(find: Callable[[], Any], process: subprocess.Popen[Any]) -> Any:
+    """What is found at last of a process that runs; AssertionError where it ends before."""
+    end = time.monotonic() + LIMIT
+    while not (found := find()):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
 
 
 def snakemake(folder: Path, *arguments: str, study: str = "tiny", check: bool = True) -> str:

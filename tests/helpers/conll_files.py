@@ -16,17 +16,13 @@ ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
 def conll(name: str, parts: int = 1) -> str:
     """A small file in the genuine form, with every kind of bracket."""
     rows = [
-        ("Ada", "NNP", "(PERSON*", "(0|(1"),
-        ("Byron", "NNP", "*)", "1)"),
-        ("'s", "POS", "*", "0)"),
-        ("dog", "NN", "(DATE)", "(2)"),
-    ]
-    text = ""
+        ("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"),
+        ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)"),
+    ]  # fmt: skip
+    body, text = "", ""
+    for i, (word, tag, entity, chain) in enumerate(rows):
+        body += ROW.format(name=name, number=i, word=word, tag=tag, entity=entity, chain=chain)
     for part in range(parts):
-        body = "".join(
-            ROW.format(name=name, number=i, word=w, tag=t, entity=e, chain=c)
-            for i, (w, t, e, c) in enumerate(rows)
-        )
         text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
     return text
 

@@ -6,7 +6,6 @@ Each life is a fork of this process, so that fifty cost seconds. Prints how many
 and how many while writing.
 """
 
-import contextlib
 import json
 import os
 import random
@@ -42,14 +41,8 @@ def make_inputs(top: Path, params: Params) -> None:
 
 def make_params() -> Params:
     """A run long enough to be killed often, with a checkpoint after each step."""
-    return tiny_params(
-        {"checkpoint_every": 1}, steps=STEPS_OF_A_RUN, validate_every=16, final_weights="best"
-    )
-
-
-def train(top: Path, params: Params) -> None:
-    with contextlib.chdir(top):
-        execute(Run(params, STEPS["lm"], "gpt2e", 1))
+    lm = {"steps": STEPS_OF_A_RUN, "validate_every": 16, "final_weights": "best"}
+    return tiny_params({"checkpoint_every": 1}, **lm)
 
 
 def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
@@ -57,7 +50,8 @@ def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
     begun = count_steps(folder)
     child = os.fork()
     if child == 0:
-        train(folder, make_params())
+        os.chdir(folder)
+        execute(Run(make_params(), STEPS["lm"], "gpt2e", 1))
         os._exit(0)
     if steps is not None:
         while count_steps(folder) < begun + steps and not os.waitid(os.P_PID, child, ENDED):
@@ -65,12 +59,6 @@ def live(folder: Path, steps: int | None, seconds: float = 0.0) -> bool:
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
     return os.WIFEXITED(os.waitpid(child, 0)[1])
-
-
-def prepare_forks(params: Params) -> None:
-    """Import what builds the model here, and digest its code, not in every fork anew."""
-    KINDS["gpt2e"].module()
-    plan.Plan(params).digest(STEPS["lm"], "gpt2e")
 
 
 def count_steps(folder: Path) -> int:
@@ -81,7 +69,8 @@ def count_steps(folder: Path) -> int:
 
 def main(folder: Path, kills: int) -> None:
     torch.set_num_threads(1)
-    prepare_forks(make_params())
+    KINDS["gpt2e"].module()  # import it and digest its code here, not in every fork anew
+    plan.Plan(make_params()).digest(STEPS["lm"], "gpt2e")
     for name in ("untouched", "killed"):
         make_inputs(folder / name, make_params())
     start = time.monotonic()

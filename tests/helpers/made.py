@@ -25,13 +25,12 @@ def make_entries() -> dict[str, ModelEntry]:
     gpt2e = replace(tiny_entry("gpt2e"), name="gpt2e", role="proposed")
     control = replace(gpt2e, role="control")
     matched = gpt2.lm.model_copy(update={"matched_to": "gpt2e"})
-    return {
-        "gpt2": gpt2,
-        "gpt2e": gpt2e,
-        "gpt2e-unlabelled": replace(control, name="gpt2e-unlabelled", labels="none"),
-        "gpt2e-shuffled": replace(control, name="gpt2e-shuffled", labels="shuffled"),
-        "gpt2-matched": replace(gpt2, name="gpt2-matched", role="control", lm=matched),
-    }
+    found = [
+        gpt2, gpt2e, replace(control, name="gpt2e-unlabelled", labels="none"),
+        replace(control, name="gpt2e-shuffled", labels="shuffled"),
+        replace(gpt2, name="gpt2-matched", role="control", lm=matched),
+    ]  # fmt: skip
+    return {entry.name: entry for entry in found}
 
 
 def make_results(
@@ -45,6 +44,11 @@ def make_results(
     known: dict[str, Any] = {"seeds": (1, 2), "steps": steps, "bootstrap_samples": 500}
     found = Units(make_units(units)) if units else Units()
     return Results("A study", entries, frame=Frame(make(rows)), units=found, **{**known, **more})
+
+
+def make_rows(about: Row, **values: object) -> list[Row]:
+    """A row of each measure."""
+    return [{**about, "measure": name, "value": value} for name, value in values.items()]
 
 
 def list_units(loss: Mapping[str, float], seeds: tuple[int, ...]) -> Iterator[Row]:
@@ -76,18 +80,15 @@ def list_rows(units: list[Row]) -> Iterator[Row]:
         tokens = int(part["count"].sum())
         loss = part["value"].sum() / tokens
         scores = {"loss": loss, "perplexity": np.exp(loss), "perplexity_word": np.exp(1.2 * loss)}
-        for name, value in (scores | {"bits_per_byte": loss / 2.9}).items():
-            yield {**about, "measure": name, "value": value, "count": tokens}
+        yield from make_rows({**about, "count": tokens}, **scores, bits_per_byte=loss / 2.9)
         for name, gap in (("outside", -0.1), ("first", 0.4), ("later", 0.9)):
             row = {**about, "class": name, "count": tokens // 3}
-            yield {**row, "measure": "loss", "value": loss + gap}
-            yield {**row, "measure": "perplexity", "value": np.exp(loss + gap)}
+            yield from make_rows(row, loss=loss + gap, perplexity=np.exp(loss + gap))
     for (model, seed), part in data.groupby(["model", "seed"]):
         run = {"model": model, "seed": seed}
         loss = part["value"].sum() / part["count"].sum()
         trained = {"parameters": 5000, "steps": 40, "tokens_seen": 9000, "best_step": 30}
-        for name, value in (trained | {"skipped_steps": 0}).items():
-            yield {"step": "lm", "measure": name, "value": value, **run}
+        yield from make_rows({"step": "lm", **run}, **trained, skipped_steps=0)
         yield {"step": "lm", "measure": "loss", "split": "train", "value": loss - 0.3, **run}
         yield {"step": "lm", "measure": "best_loss", "split": "dev", "value": loss, **run}
         timed = {"step": "lm", "device": "cuda", "threads": 2, **run}
@@ -95,13 +96,11 @@ def list_rows(units: list[Row]) -> Iterator[Row]:
         word = {"step": "lambada", "split": "lambada", "entities": "off", "count": 50, **run}
         for given in ("on", "off") if model.startswith("gpt2e") else ("off",):
             about = {"step": "similarity", "group": "nouns", "context": "words", **run}
-            for name, value in (("mention_similarity", 0.5), ("entity_similarity", 0.1 * seed)):
-                yield {**about, "entities": given, "measure": name, "value": value, "count": 7}
+            about |= {"entities": given, "count": 7}
+            yield from make_rows(about, mention_similarity=0.5, entity_similarity=0.1 * seed)
             if model == "gpt2e":
-                value = 0.6 if given == "on" else 0.8
-                yield {**about, "entities": given, "measure": "cka", "value": value, "count": 9}
-        for name, value in (("last_word_perplexity", np.exp(loss)), ("last_word_accuracy", 0.2)):
-            yield {**word, "measure": name, "value": value}
+                yield from make_rows(about | {"count": 9}, cka=0.6 if given == "on" else 0.8)
+        yield from make_rows(word, last_word_perplexity=np.exp(loss), last_word_accuracy=0.2)
 
 
 def make_study(
@@ -131,13 +130,9 @@ def make_pictures() -> Pictures:
     entities = np.repeat(np.arange(4), 5)
     vectors = generator.standard_normal((4, 8))[entities] + 0.3 * generator.standard_normal((20, 8))
     cloud = make_cloud({"gpt2": (vectors, entities)}, ["Ada", "Bo", "Ada"], 4)
-    assert cloud is not None
-    return Pictures(example=make_example(), clouds={"embeddings_baseline": cloud})
-
-
-def make_example() -> Example:
-    """A sentence with characters that HTML must escape; every long word has two tokens."""
+    # of the sentence, HTML must escape some characters; every long word has two tokens
     words = tuple("Ada Lovelace met the mayor of Aldbury < in Aldbury & gave her a swan .".split())
     entities = (7, 7, 0, 9, 9, 9, 9, 0, 0, 4, 0, 0, 9, 2, 2, 0)
     tokens = tuple((f" {w[:4]}", w[4:]) if len(w) > 5 else (f" {w}",) for w in words)
-    return Example("story#0", words, entities, tokens, len(words))
+    example = Example("story#0", words, entities, tokens, len(words))
+    return Pictures(example=example, clouds={"embeddings_baseline": cloud})

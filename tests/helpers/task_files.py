@@ -40,10 +40,8 @@ def conll(name: str, words: str, *mentions: tuple[int, int]) -> str:
         marks[start] = "(1)" if end == start + 1 else "(1"
         if end > start + 1:
             marks[end - 1] = "1)"
-    rows = [
-        CONLL.format(mark, name=name, place=place, word=word)
-        for place, (word, mark) in enumerate(zip(words.split(), marks, strict=True))
-    ]
+    marked = enumerate(zip(words.split(), marks, strict=True))
+    rows = [CONLL.format(mark, name=name, place=i, word=word) for i, (word, mark) in marked]
     return "\n".join([f"#begin document ({name}); part 000", *rows, "", "#end document", ""])
 
 
@@ -79,9 +77,8 @@ def write_tasks(folder: Path, rows: int = 12) -> Path:
 
 
 def _winogrande(name: str, rows: int) -> list[str]:
-    return [
-        winogrande_row(qID=f"{name}{i // 2}-{i % 2}", answer=str(1 + i % 2)) for i in range(rows)
-    ]
+    places = [divmod(i, 2) for i in range(rows)]
+    return [winogrande_row(qID=f"{name}{i}-{j}", answer=str(1 + j)) for i, j in places]
 
 
 def _write(path: Path, lines: list[str]) -> None:

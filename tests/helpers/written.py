@@ -20,27 +20,19 @@ def write_documents(
     count: int, longest: int, mentions: int, longest_mention: int = 4
 ) -> list[Document]:
     """Documents of random words with mentions of three chains, some of them nested or crossing."""
-    generator = np.random.default_rng(11)
-    return [_write(i, generator, longest, mentions, longest_mention) for i in range(count)]
-
-
-def _write(
-    index: int, generator: np.random.Generator, longest: int, mentions: int, longest_mention: int
-) -> Document:
-    words = tuple(generator.choice(list(LEXICON), int(generator.integers(1, longest + 1))).tolist())
-    starts = sorted({0, *generator.integers(0, len(words), 3).tolist()})
-    places = zip(
-        generator.integers(0, len(words), mentions).tolist(),
-        generator.integers(1, longest_mention + 1, mentions).tolist(),
-        strict=True,
-    )
-    spans = {(start, min(len(words), start + length)) for start, length in places}
-    kept = tuple(
-        Mention(start, end, int(generator.integers(3, 6)))
-        for start, end in sorted(spans, key=lambda span: (span[0], -span[1]))
-    )
-    tags = tuple(LEXICON[word] for word in words)
-    return Document(f"doc{index}", 0, "dev", "", words, tuple(starts), kept, tags)
+    generator, documents = np.random.default_rng(11), []
+    for index in range(count):
+        chosen = generator.choice(list(LEXICON), int(generator.integers(1, longest + 1)))
+        words = tuple(chosen.tolist())
+        starts = sorted({0, *generator.integers(0, len(words), 3).tolist()})
+        firsts = generator.integers(0, len(words), mentions).tolist()
+        sizes = generator.integers(1, longest_mention + 1, mentions).tolist()
+        ends = [min(len(words), place + size) for place, size in zip(firsts, sizes, strict=True)]
+        spans = sorted({*zip(firsts, ends, strict=True)}, key=lambda span: (span[0], -span[1]))
+        kept = tuple(Mention(*span, int(generator.integers(3, 6))) for span in spans)
+        tags = tuple(LEXICON[word] for word in words)
+        documents.append(Document(f"doc{index}", 0, "dev", "", words, tuple(starts), kept, tags))
+    return documents
 
 
 def document_of(

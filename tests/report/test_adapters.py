@@ -1,11 +1,10 @@
 """Entity attention against LoRA, on made-up documents in which the effects are known."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
-from made import make_results
+from made import make_results, make_rows
 from tiny import tiny_entry
 
 from entity_transformers.report.lm import ADAPTERS, say_adapters
@@ -20,9 +19,7 @@ def make(told: float, lagged: float) -> Results:
     """
     losses = {"none": 3.5, "lora": 3.49, "lora-long": 3.2, "next": told, "lagged": lagged}
     losses["lora-guided"] = 3.1
-    rows: list[dict[str, Any]] = []
-    units: list[dict[str, Any]] = []
-    entries = []
+    rows, units, entries = [], [], []
     difficulty = np.random.default_rng(1).normal(0, 0.3, DOCUMENTS)
     for name, mean in losses.items():
         labels, adapter = ("gold", "lora") if name.startswith("lora") else (name, "entities")
@@ -34,13 +31,12 @@ def make(told: float, lagged: float) -> Results:
         about = {"model": name, "seed": 1}
         for rate in (0.001, 0.003):
             own = {"step": "lm", "split": "dev", "learning_rate": rate, **about}
-            rows.append({"measure": "trial_loss", "value": mean + rate, **own})
+            rows += make_rows(own, trial_loss=mean + rate)
         noise = np.random.default_rng(len(rows)).normal(0, 0.002, DOCUMENTS)
         key = {"step": "perplexity", "split": "test", "entities": "on", **about}
-        rows.append({"measure": "loss", "value": mean, "count": 1, **key})
+        rows += make_rows(key | {"count": 1}, loss=mean)
         for d, value in enumerate(mean + difficulty + noise):
-            own = {"unit": f"d{d:02}", "count": 100, "value": 100 * value}
-            units.append({"measure": "nll", **own, **key})
+            units += make_rows(key | {"unit": f"d{d:02}", "count": 100}, nll=100 * value)
     return make_results(rows, units, tuple(entries), seeds=(1,))
 
 

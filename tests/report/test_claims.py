@@ -1,10 +1,9 @@
 """Verdicts: what each study of made-up losses allows to say."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from made import make_entries, make_results, make_study
+from made import make_entries, make_results, make_rows, make_study
 from tiny import tiny_entry
 
 from entity_transformers.report.claims import build_claims, judge_entities
@@ -17,9 +16,14 @@ NEEDED = ("gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched")
 
 
 def test_entities_help_when_every_control_is_beaten(small: Results) -> None:
+    """And the headline says it with the numbers."""
     status, text = judge_entities(small)
     assert status == HOLDS
     assert text.startswith("Entity information helps: on test GPT2E beats GPT2E")
+    first, second = write_headline(small)
+    assert "with entities and" in first
+    assert "The difference is −0.029" in first
+    assert second == text
 
 
 @pytest.mark.parametrize("control", NEEDED)
@@ -67,11 +71,9 @@ def test_controls_are_met_at_their_best(small: Results) -> None:
 
 def test_every_claim_whose_step_ran_is_judged(small: Results) -> None:
     found = [(str(claim).split(" ")[0], status) for claim, _, status, _ in build_claims(small).rows]
-    assert found == [
-        ("Coreference", HOLDS), ("GPT2E", FAILS), ("Where", HOLDS), ("Validation", ABSENT),
-        ("GPT2E", ABSENT), ("Mentions", SMALLER), ("Mentions", ABSENT),
-        ("Entities", SMALLER), ("Entities", ABSENT),
-    ]  # fmt: skip
+    about = "Coreference GPT2E Where Validation GPT2E Mentions Mentions Entities Entities".split()
+    verdicts = [HOLDS, FAILS, HOLDS, ABSENT, ABSENT, SMALLER, ABSENT, SMALLER, ABSENT]
+    assert found == [*zip(about, verdicts, strict=True)]
 
 
 def test_a_study_without_a_tested_model_has_no_claims() -> None:
@@ -83,23 +85,15 @@ def test_a_study_without_a_tested_model_has_no_claims() -> None:
     assert write_headline(results)[0].endswith("(GPT2).")
 
 
-def test_the_headline_says_the_numbers(small: Results) -> None:
-    first, second = write_headline(small)
-    assert "with entities and" in first
-    assert "The difference is −0.029" in first
-    assert second == judge_entities(small)[1]
-
-
 @pytest.mark.parametrize(("counted", "said"), [(13.3, True), (14.5, False)])
 def test_the_first_line_says_that_counting_is_better(counted: float, said: bool) -> None:
     entries = make_entries()["gpt2"], replace(tiny_entry("ngram"), name="ngram")
-    rows: list[dict[str, Any]] = []
-    units: list[dict[str, Any]] = []
+    rows, units = [], []
     for entry, perplexity in zip(entries, (13.9, counted), strict=True):
         place = {"step": "perplexity", "model": entry.name, "seed": 1, "split": "test"}
-        place |= {"entities": "off"}
-        rows.append({"measure": "perplexity", "value": perplexity, "count": 9, **place})
-        units.append({"measure": "nll", "unit": "d", "value": 9.0, "count": 9, **place})
+        place |= {"entities": "off", "count": 9}
+        rows += make_rows(place, perplexity=perplexity)
+        units += make_rows(place | {"unit": "d"}, nll=9.0)
     results = make_results(rows, units, entries, seeds=(1,))
     assert [entry.name for entry in results.measured("perplexity")] == ["ngram", "gpt2"]
     first = write_headline(results)[0]
@@ -109,9 +103,9 @@ def test_the_first_line_says_that_counting_is_better(counted: float, said: bool)
 
 def test_the_headline_names_a_second_test_set() -> None:
     about = {"step": "perplexity", "model": "gpt2", "seed": 1, "split": "test2", "entities": "off"}
-    row = {**about, "measure": "perplexity", "value": 9.5, "count": 9}
-    unit = {**about, "measure": "nll", "unit": "d", "value": 9.0, "count": 9}
+    rows = make_rows(about | {"count": 9}, perplexity=9.5)
+    units = make_rows(about | {"count": 9, "unit": "d"}, nll=9.0)
     entries = (make_entries()["gpt2"],)
     for other, name in ((None, "test2"), ("litbank", "litbank")):
-        results = make_results([row], [unit], entries, seeds=(1,), second_test=other)
+        results = make_results(rows, units, entries, seeds=(1,), second_test=other)
         assert write_headline(results)[0] == f"Perplexity per token on {name}: 9.50 (GPT2)."

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import make_results, make_study
+from made import make_results, make_rows, make_study
 from scipy import stats
 from tiny import tiny_entry
 
@@ -16,7 +16,7 @@ from entity_transformers.report.intervals import Pair, Variance
 
 
 def make_pair(units: int) -> tuple[np.ndarray, ...]:
-    """Nats of two models on documents, and their tokens."""
+    """Nats of two models on documents, each with their tokens."""
     generator = np.random.default_rng(1)
     tokens = generator.integers(20, 900, units).astype(float)
     base = tokens * generator.normal(4, 0.5, units)
@@ -28,12 +28,12 @@ def estimate_gap(columns: tuple[np.ndarray, ...], samples: int = 4000) -> interv
 
 
 def test_the_error_over_units_is_that_of_resampling_by_hand() -> None:
-    ours, tokens, theirs, _ = make_pair(60)
+    ours, tokens, theirs, _ = columns = make_pair(60)
     generator, drawn = np.random.default_rng(99), []
     for _ in range(4000):
         rows = generator.integers(0, 60, 60)
         drawn.append((ours[rows].sum() - theirs[rows].sum()) / tokens[rows].sum())
-    found = estimate_gap((ours, tokens, theirs, tokens))
+    found = estimate_gap(columns)
     assert found.value == pytest.approx((ours.sum() - theirs.sum()) / tokens.sum())
     assert found.errors[0] == pytest.approx(np.std(drawn, ddof=1), rel=0.05)
     assert (found.units, found.seeds, found.errors[1]) == (60, 1, None)
@@ -53,13 +53,11 @@ def test_of_equal_units_the_interval_is_student_s(units: int) -> None:
 
 
 def test_the_jackknife_of_a_ratio_leaves_out_each_unit() -> None:
-    ours, tokens, theirs, _ = make_pair(7)
+    ours, tokens, theirs, _ = columns = make_pair(7)
     values = [np.delete(ours - theirs, i).sum() / np.delete(tokens, i).sum() for i in range(7)]
     expected = 6 / 7 * sum((value - np.mean(values)) ** 2 for value in values)
-    columns = (ours, tokens, theirs, tokens)
     assert intervals.jackknife(intervals.subtract_ratios, columns) == pytest.approx(expected)
-    errors = estimate_gap(columns).errors
-    assert errors[0] == pytest.approx(math.sqrt(expected))
+    assert estimate_gap(columns).errors[0] == pytest.approx(math.sqrt(expected))
 
 
 def test_variances_over_units_and_seeds_are_added() -> None:
@@ -89,22 +87,16 @@ def test_welch_s_degrees_of_freedom_are_those_of_the_t_test() -> None:
 
 
 def test_swapping_the_models_mirrors_the_result() -> None:
-    ours, tokens, theirs, _ = make_pair(60)
-    forth, back = (
-        estimate_gap((one, tokens, other, tokens), 500)
-        for one, other in ((ours, theirs), (theirs, ours))
-    )
+    ours, tokens, theirs, _ = columns = make_pair(60)
+    forth = estimate_gap(columns, 500)
+    back = estimate_gap((theirs, tokens, ours, tokens), 500)
     assert back.value == pytest.approx(-forth.value)
     assert back.interval == pytest.approx((-forth.interval[1], -forth.interval[0]))
     assert back.p == pytest.approx(forth.p)
     assert forth.scale(2).interval == pytest.approx([2 * bound for bound in forth.interval])
-    assert forth == estimate_gap((ours, tokens, theirs, tokens), 500)
-
-
-def test_equal_models_differ_by_nothing() -> None:
-    ours, tokens, _, _ = make_pair(60)
-    found = estimate_gap((ours, tokens, ours, tokens), 99)
-    assert (found.value, found.interval, found.p) == (0.0, (0.0, 0.0), 1.0)
+    assert forth == estimate_gap(columns, 500)
+    none = estimate_gap((ours, tokens, ours, tokens), 99)
+    assert (none.value, none.interval, none.p) == (0.0, (0.0, 0.0), 1.0)
 
 
 def test_f1_is_of_spans_added_up() -> None:
@@ -164,13 +156,11 @@ def test_what_no_seed_decides_stands_beside_every_seed(entries: dict[str, ModelE
 
 
 def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:
-    def row(model: str, unit: str, count: int) -> dict[str, object]:
-        about = {"step": "perplexity", "split": "test", "measure": "nll", "entities": "off"}
-        return {**about, "model": model, "seed": 1, "unit": unit, "value": 1.0, "count": count}
-
-    key = intervals.loss("test", "off")
+    about, key = {"step": "perplexity", "split": "test", "seed": 1}, intervals.loss("test", "off")
+    about |= {"entities": "off"}
     for unit, count in (("b", 2), ("a", 3)):
-        units = [row("gpt2", "a", 2), row("gpt2-matched", unit, count)]
+        units = make_rows(about | {"model": "gpt2", "unit": "a", "count": 2}, nll=1.0)
+        units += make_rows(about | {"model": "gpt2-matched", "unit": unit, "count": count}, nll=1.0)
         results = make_results([], units, tuple(entries.values()))
         with pytest.raises(ValueError, match="gpt2 and gpt2-matched scored different units"):
             intervals.compare(results, (entries["gpt2"], key), (entries["gpt2-matched"], key))
@@ -202,9 +192,7 @@ def test_a_difference_is_named_by_its_interval(interval, word):
     ((0.01, 0.03), 0, None, intervals.FAILS),
     (None, 1, None, intervals.OPEN),
 ])  # fmt: skip
-def test_a_claim_is_judged_by_sign_margin_and_the_printed_effect(
-    interval: tuple[float, float] | None, expected: int, printed: float | None, status: str
-) -> None:
+def test_a_claim_is_judged_by_sign_margin_and_printed_effect(interval, expected, printed, status):
     assert intervals.judge(interval, expected, printed) == status
 
 
@@ -237,11 +225,8 @@ def test_pairs_have_the_variance_of_their_examples() -> None:
 
 
 def test_pairs_are_found_by_seed(entries: dict[str, ModelEntry]) -> None:
-    rows = [
-        {"step": "transfer", "model": "gpt2", "seed": seed, "measure": f"only_{which}",
-         "value": value, "count": 8, "task": "a"}
-        for seed in (1, 7) for which, value in (("first", seed), ("second", 1))
-    ]  # fmt: skip
-    results = make_results(rows, None, (entries["gpt2"],))
+    about = {"step": "transfer", "model": "gpt2", "count": 8, "task": "a"}
+    one, other = (make_rows(about | {"seed": s}, only_first=s, only_second=1) for s in (1, 7))
+    results = make_results(one + other, None, (entries["gpt2"],))
     found = intervals.find_pairs(results, entries["gpt2"], at("transfer", "only_first", task="a"))
     assert found == [Pair(1, 1, 8), Pair(7, 1, 8)]

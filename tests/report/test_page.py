@@ -13,12 +13,7 @@ from entity_transformers.report import figures, page
 from entity_transformers.report.build import build
 from entity_transformers.report.frame import render, write_units
 from entity_transformers.report.lm import draw_training, read_line
-from entity_transformers.report.page import (
-    build_sections,
-    say_missing,
-    summarise_models,
-    write_readme,
-)
+from entity_transformers.report.page import build_sections, write_readme
 from entity_transformers.report.perplexity import draw_differences
 from entity_transformers.report.pictures import Cloud, Example
 from entity_transformers.report.results import Results
@@ -42,31 +37,28 @@ def test_the_readme_has_every_table_and_figure(small: Results) -> None:
 
 
 def test_metrics_are_means_over_seeds_to_six_digits(small: Results) -> None:
-    found = summarise_models(small)
-    assert list(found) == ["gpt2", "gpt2e", "gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched"]
+    found = page.summarise_models(small)
+    assert [*found] == ["gpt2", "gpt2e", "gpt2e-unlabelled", "gpt2e-shuffled", "gpt2-matched"]
     assert found["gpt2"].keys() == {"dev_loss", "perplexity", "lambada_nats", "lambada_accuracy"}
     assert found["gpt2"]["dev_loss"] == pytest.approx(5.7, abs=0.2)
     assert len(str(found["gpt2"]["perplexity"])) <= 7
 
 
 def test_what_is_missing_is_said(small: Results) -> None:
-    assert say_missing(small) == ""
+    assert page.say_missing(small) == ""
     rows = small.frame.data
     part = rows[~((rows["model"] == "gpt2") & (rows["seed"] == 2) & (rows["step"] == "lm"))]
     cut = replace(small, steps=(*small.steps, "ner"), frame=type(small.frame)(part))
-    told = "Not included: ner. Missing runs: lm of GPT2, seeds 2."
-    assert say_missing(cut) == told
+    assert page.say_missing(cut) == "Not included: ner. Missing runs: lm of GPT2, seeds 2."
     never = replace(small, frame=type(small.frame)(rows[rows["model"] != "gpt2e-shuffled"]))
-    assert say_missing(never) == "Not included: GPT2E shuffled."
+    assert page.say_missing(never) == "Not included: GPT2E shuffled."
 
 
 def test_no_tag_of_a_name_stands_in_the_readme(small: Results) -> None:
     """Neither in a cell nor in a title: `make site` would let a script run."""
     hostile = "</details><script>x</script>"
-    documents = replace(
-        small.pictures, example=Example(hostile, (hostile,), (1,), ((hostile,),), 1)
-    )
-    shown = replace(small, title=hostile, pictures=documents)
+    example = Example(hostile, (hostile,), (1,), ((hostile,),), 1)
+    shown = replace(small, title=hostile, pictures=replace(small.pictures, example=example))
     text = write_readme(shown, build_sections(shown))
     assert text.count("&lt;script>") > 3
     assert {*re.findall("<[^ >]+", text)} <= {"<details", "<summary", "</summary", "</details"}
@@ -102,9 +94,8 @@ def test_a_report_is_made_from_the_folder_alone(small: Results, tmp_path: Path) 
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures/gone.png").write_bytes(b"")
     build(load(ROOT / "params.yaml"), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "README.md", "figures", "measures.csv", "metrics.json", "report.html", "units.parquet",
-    }  # fmt: skip
+    made = "README.md figures measures.csv metrics.json report.html units.parquet"
+    assert {path.name for path in tmp_path.iterdir()} == {*made.split()}
     assert "gpt2" in json.loads((tmp_path / "metrics.json").read_text())
     assert not (tmp_path / "figures/gone.png").exists()
     with pytest.raises(ValueError, match=r"measures.csv is missing: run the study's steps first"):
@@ -150,5 +141,5 @@ def test_other_shapes_draw_what_they_are_given() -> None:
 
 
 def test_equal_figures_give_equal_bytes(small: Results) -> None:
-    first, second = (draw_differences(small) for _ in range(2))
-    assert figures.render_png(first) == figures.render_png(second)
+    first, second = (figures.render_png(draw_differences(small)) for _ in range(2))
+    assert first == second

@@ -17,10 +17,8 @@ def test_every_number_stands_in_the_paper(root: Path) -> None:
     source = root.parent / "shared" / "papers" / "entity-transformers.txt"
     if not source.is_file():
         pytest.skip(f"needs the paper in {source}")
-    numbers = {
-        float(text.replace(",", ""))
-        for text in re.findall(r"-?\d[\d,]*\.?\d*", source.read_text(encoding="utf-8"))
-    }
+    texts = re.findall(r"-?\d[\d,]*\.?\d*", source.read_text(encoding="utf-8"))
+    numbers = {float(text.replace(",", "")) for text in texts}
     printed = [value for row in paper.TABLE2.values() for value in row]
     printed += [*paper.TABLE3.values(), *paper.CHAINS.values(), *paper.WORD_PERPLEXITIES.values()]
     printed += [value for row in paper.TABLE4.values() for value in row]

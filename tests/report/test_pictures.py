@@ -33,20 +33,18 @@ class Tokens:
 
 
 def align(documents: list[Document]) -> Tokens:
-    tokens, entities, words, offsets, texts = [], [], [], [0], ["<|endoftext|>"]
+    rows, offsets, texts = [], [0], ["<|endoftext|>"]
     for document in documents:
         chains = dict.fromkeys(m.chain for m in document.mentions)
         ids = {chain: i for i, chain in enumerate(chains, 1)}
-        rows = [(0, 0, -1)]
+        rows.append((0, 0, -1))
         for index, word in enumerate(document.words):
             entity = next((ids[m.chain] for m in document.mentions if m.start <= index < m.end), 0)
             for text in (f" {word[:4]}", word[4:]) if len(word) > 5 else (f" {word}",):
+                rows.append((len(texts), entity, index))
                 texts.append(text)
-                rows.append((len(texts) - 1, entity, index))
-        for token, entity, index in rows:
-            tokens.append(token), entities.append(entity), words.append(index)
-        offsets.append(len(tokens))
-    return Tokens(*map(np.array, (tokens, entities, words)), offsets, texts)
+        offsets.append(len(rows))
+    return Tokens(*np.reshape(rows, (-1, 3)).T, offsets, texts)
 
 
 CORPUS = align([DULL, STORY])
@@ -63,12 +61,9 @@ def test_the_passage_with_entities_that_come_back_is_taken() -> None:
     assert example.tokens[6] == (" smil", "ed")
     assert example.table_words == 8
     assert pictures.take_example([], align([]), str, table_words=5) is None
-
-
-def test_a_passage_shorter_than_asked_for_is_taken_whole() -> None:
+    # one that is shorter than asked for is taken whole
     example = pictures.take_example([DULL], align([DULL]), str, table_words=50)
-    assert example.words == DULL.words
-    assert example.table_words == 7
+    assert (example.words, example.table_words) == (DULL.words, 7)
 
 
 def test_entities_are_named_by_their_shortest_mention_that_is_no_pronoun() -> None:
@@ -83,11 +78,10 @@ PLAIN = [Document(name[:-2], 0, "test", "", tuple("w" * 50), (0,)) for name in T
 N = len(TINY.tokens)
 NATS = np.arange(N, dtype=np.float32)
 READ = {"off": NATS, "on": NATS / 3, "entity": np.tile(np.int32([1, 2, 0]), (N, 1))}
+SHARES = [np.tile(np.float32([0.5, first, 0]), (N, 1)) for first in (0.1, 0.005)]
 RUNS = {
     "gpt2": [{"off": np.full(N, nats, np.float32)} for nats in (1.0, 2.234)],
-    "gpt2e": [
-        READ | {"share": np.tile(np.float32([0.5, first, 0]), (N, 1))} for first in (0.1, 0.005)
-    ],
+    "gpt2e": [READ | {"share": share} for share in SHARES],
 }
 
 
@@ -107,8 +101,7 @@ def test_nats_are_means_and_shares_percents() -> None:
 
 
 def test_a_character_of_several_tokens_is_whole() -> None:
-    text = "a–é!".encode()
-    short = list(text)
+    short = list("a–é!".encode())
     corpus = tiny_corpus(1, seed=3, shortest=len(short) + 1, longest=len(short) + 2)
     corpus.tokens[1:] = short
     decode = lambda tokens: bytes(tokens).decode("utf-8", "replace")  # noqa: E731

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made import make_results, make_study
+from made import make_results, make_rows, make_study
 from tiny import tiny_entry
 
 from entity_transformers.kinds import ModelEntry
@@ -23,22 +23,17 @@ def list_rows(table: Any) -> list[dict[str, Any]]:
 
 def test_the_largest_cache_is_told_in_bits_per_byte(entries: Entries) -> None:
     about = {"model": "gpt2", "seed": 1, "split": "test"}
-    rows: list[dict[str, Any]] = [
-        {**about, "step": "cache", "measure": "loss", "size": size, "value": value}
-        for size, value in ((0, 5.25), (64, 4.5), (1024, 4))
-    ]
-    key = {"step": "perplexity", "entities": "off", "measure": "bits_per_byte", "value": 2}
-    results = make_results([*rows, {**about, **key}], None, (entries["gpt2"],))
+    rows = make_rows(about | {"step": "perplexity", "entities": "off"}, bits_per_byte=2)
+    for size, value in ((0, 5.25), (64, 4.5), (1024, 4)):
+        rows += make_rows(about | {"step": "cache", "size": size}, loss=value)
+    results = make_results(rows, None, (entries["gpt2"],))
     assert lm.read_cached(results, entries["gpt2"]) == 2 * (4 / 5.25)
 
 
 def test_the_corpus_table_has_what_some_split_has() -> None:
     about = {"step": "corpus", "split": "test"}
-    counts = {"words": 7, "chains": 0, "kept_mentions": 0, "merged_spans": 0, "sentences": 2}
-    rows: list[dict[str, Any]] = [
-        {**about, "measure": name, "value": value} for name, value in counts.items()
-    ]
-    rows.append({**about, "measure": "words", "group": "unknown", "value": 7})
+    rows = make_rows(about, words=7, chains=0, kept_mentions=0, merged_spans=0, sentences=2)
+    rows += make_rows({**about, "group": "unknown"}, words=7)
     table = corpus.build_corpus(make_results(rows, None, ()))
     assert {row[0]: row[1].value for row in table.rows} == {"Sentences": 2, "Words": 7}
     assert table.note == ""
@@ -51,14 +46,12 @@ def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entrie
     for model, right in (("gpt2", 3), ("gpt2e", 5)):
         run = {"step": "ner", "model": model, "seed": 1, "split": "test"}
         for about in ({"average": "micro"}, {"label": "GPE"}, {"label": "PERSON"}):
-            for name, value in (("f1", 2 * right / 16), ("precision", 0.5), ("predicted", 8)):
-                rows.append({**run, **about, "measure": f"span_{name}", "value": value, "count": 8})
-        for name in ("f1", "predicted"):  # a label of the training text, neither here nor found
-            absent = {"label": "ANIMAL", "measure": f"span_{name}", "value": 0, "count": 0}
-            rows.append({**run, **absent})
+            own = {**run, **about, "count": 8}
+            rows += make_rows(own, span_f1=2 * right / 16, span_precision=0.5, span_predicted=8)
+        absent = {"label": "ANIMAL", "count": 0}  # of the training text, neither here nor found
+        rows += make_rows(run | absent, span_f1=0, span_predicted=0)
         for unit in range(4):
-            for name, value in (("correct", right), ("predicted", 8), ("gold", 8)):
-                units.append({**run, "measure": name, "value": value, "unit": f"d{unit}"})
+            units += make_rows(run | {"unit": f"d{unit}"}, correct=right, predicted=8, gold=8)
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
     table = list_rows(vectors.TABLE5.build(results))
     assert [row["Label"] for row in table] == ["PERSON", "GPE", "Overall"]
@@ -73,22 +66,17 @@ def test_table_5_has_the_papers_labels_first_and_f1_by_documents(entries: Entrie
 
 
 def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
-    rows: list[dict[str, Any]] = []
-    units: list[dict[str, Any]] = []
-    about = {"attention": "self", "entities": "off", "group": "all"}
+    rows, units = [], []
     for model, right in (("gpt2", (1, 4)), ("gpt2e", (2, 8))):
-        run = {"step": "probe", "model": model, "seed": 1, "split": "test", **about}
-        for name, value in (("accuracy", 0.5), ("layer", 2), ("head", 1)):
-            rows.append({**run, "measure": name, "value": value, "count": 12})
-        rows.append({**run, "measure": "chosen_accuracy", "value": 0.5, "split": "dev"})
-        for unit, value in enumerate(right):
-            for name, less in (("correct", 0), ("nearest", 1)):
-                own = {"measure": name, "value": value - less, "count": (2, 10)[unit]}
-                units.append({**run, **own, "unit": f"d{unit}"})
         whole = {"step": "probe", "seed": 1, "model": model, "split": "test"}
-        rows.append({**whole, "measure": "mentions_left_out", "value": 0.125})
-        nearest = {"measure": "accuracy_nearest", "group": "all", "value": 0.25, "count": 12}
-        rows.append({**whole, **nearest})
+        run = {**whole, "attention": "self", "entities": "off", "group": "all"}
+        rows += make_rows(run | {"count": 12}, accuracy=0.5, layer=2, head=1)
+        rows += make_rows(run | {"split": "dev"}, chosen_accuracy=0.5)
+        for unit, (value, count) in enumerate(zip(right, (2, 10), strict=True)):
+            own = {"unit": f"d{unit}", "count": count}
+            units += make_rows(run | own, correct=value, nearest=value - 1)
+        rows += make_rows(whole, mentions_left_out=0.125)
+        rows += make_rows(whole | {"group": "all", "count": 12}, accuracy_nearest=0.25)
     results = make_results(rows, units, (entries["gpt2"], entries["gpt2e"]), seeds=(1,))
     plain, ours, gap = list_rows(vectors.HEADS.build(results))
     assert (plain["Model"], plain["Head"], str(plain["Chosen at"])) == ("GPT2", "2-1", "50.0%")
@@ -101,21 +89,20 @@ def test_the_probe_s_shares_are_of_questions(entries: Entries) -> None:
 
 def test_a_memory_is_weighed_and_held_against_the_baseline(entries: Entries) -> None:
     pointer = replace(tiny_entry("gpt2-pointer"), name="pointer", role="proposed")
-    rows: list[dict[str, Any]] = []
-    units: list[dict[str, Any]] = []
+    rows, units = [], []
     read = (("gpt2", "none", 0, 5.0), ("gpt2", "none", 8, 4.5), ("pointer", "lagged", 0, 4.0))
     for model, labels, size, loss in read:
         run = {"step": "mentions", "model": model, "seed": 1, "split": "test"}
         run |= {"labels": labels, "size": size}
-        rows += [{**run, "measure": "loss", "value": loss, "count": 400}]
-        rows += [{**run, "measure": "loss", "place": "far", "value": loss - 1, "count": 90}]
-        rows += [{**run, "measure": "entities", "value": 3}]
+        rows += make_rows(run | {"count": 400}, loss=loss)
+        rows += make_rows(run | {"place": "far", "count": 90}, loss=loss - 1)
+        rows += make_rows(run, entities=3)
         for unit in range(4):
-            own = {"measure": "nll", "scope": "all", "value": 100 * loss, "count": 100}
-            units.append({**run, **own, "unit": f"d{unit}"})
+            own = {"scope": "all", "count": 100, "unit": f"d{unit}"}
+            units += make_rows(run | own, nll=100 * loss)
     results = make_results(rows, units, (entries["gpt2"], pointer), seeds=(1,))
     plain, cached, ours = list_rows(memories.MENTIONS.build(results))
-    lm: Any = pointer.lm
+    lm = pointer.lm
     assert cached["KiB"].value == 8 * 4 * (entries["gpt2"].lm.width + 1) / 1024
     entity = lm.width + lm.pointer_forms * lm.pointer_tokens + 2
     waiting = (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
@@ -138,10 +125,10 @@ def test_further_models_meet_the_baseline_and_what_was_trained_like_them(entries
         ("GPT2E unlabelled", "GPT2"), ("GPT2E shuffled", "GPT2"),
         ("GPT2E shuffled", "GPT2E unlabelled"), ("GPT2 parameter-matched", "GPT2"),
     ]  # fmt: skip
-    pair = [results.statistic(changed[name], intervals.loss("test", "on")).value
-            for name in ("gpt2e-shuffled", "gpt2e-unlabelled")]  # fmt: skip
+    key, sides = intervals.loss("test", "on"), ("gpt2e-shuffled", "gpt2e-unlabelled")
+    shuffled, unlabelled = (results.statistic(changed[name], key).value for name in sides)
     found = rows["GPT2E shuffled", "GPT2E unlabelled"]["Difference"]
-    assert found.value == pytest.approx(pair[0] - pair[1], abs=1e-3)
+    assert found.value == pytest.approx(shuffled - unlabelled, abs=1e-3)
     assert perplexity.OTHERS.build(replace(results, paper=False)).rows == ()
 
 
@@ -159,15 +146,13 @@ CALLED = (
 
 
 def make_recall(later: dict[str, tuple[float, ...]]) -> Results:
-    rows: list[dict[str, Any]] = []
+    rows = []
     for model, values in later.items():
         for seed, value in enumerate(values, 1):
             run = {"step": "recall", "model": model, "seed": seed}
-            known = {"chance": 0.1, "documents": 96, "entities": 2, "windows": 3, "window": 12}
-            rows += [{**run, "measure": name, "value": number} for name, number in known.items()]
-            for distance in ("0", "1", "later"):
-                own = {"measure": "accuracy", "distance": distance, "count": 40}
-                rows.append({**run, **own, "value": 1.0 if distance == "0" else value})
+            rows += make_rows(run, chance=0.1, documents=96, entities=2, windows=3, window=12)
+            for distance, right in {"0": 1.0, "1": value, "later": value}.items():
+                rows += make_rows(run | {"distance": distance, "count": 40}, accuracy=right)
     return make_results(rows, None, (), recall=RECALL)
 
 

@@ -8,10 +8,8 @@ from entity_transformers.report.transfer import pair_up
 def judge(model: str, variant: str, right: str) -> list[dict[str, object]]:
     """Rows as they are read from rows.csv, in which every value is text."""
     about = {"step": "transfer", "model": model, "seed": "3", "split": "test", "task": "rte"}
-    return [
-        {**about, "variant": variant, "measure": "right", "value": value, "unit": str(number)}
-        for number, value in enumerate(right)
-    ]
+    about |= {"variant": variant, "measure": "right"}
+    return [about | {"value": value, "unit": str(i)} for i, value in enumerate(right)]
 
 
 def test_pairs() -> None:
@@ -26,7 +24,7 @@ def test_pairs() -> None:
     assert first == kept
     places = {(row["seed"], row["task"], row["split"], row["count"]) for row in found}
     assert places == {("3", "rte", "test", 5)}
-    pairs: dict[tuple[object, ...], tuple[object, ...]] = {}
+    pairs = {}
     for row in found:
         key = (row["model"], row["variant"], row.get("against"), row.get("other"))
         assert row["measure"] == ("only_second" if key in pairs else "only_first")

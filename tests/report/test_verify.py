@@ -21,6 +21,7 @@ from entity_transformers.study.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = "books"
+FILE = ROOT / f"studies/{STUDY}.yaml"
 HELD = [path for path in ROOT.glob("results/*/measures.csv") if path.parent.name != "sample"]
 
 
@@ -30,24 +31,13 @@ def results(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "results" / STUDY, tmp_path / STUDY))
 
 
-def move_into_place(results: Path) -> Path:
-    """Where they are results/STUDY now."""
-    (results.parent / "results").mkdir()
-    results.rename(results.parent / "results" / STUDY)
-    return results.parent
-
-
 def find(results: Path) -> list[str]:
-    return list(dict.fromkeys(find_wrong(load(ROOT / f"studies/{STUDY}.yaml"), results)))
+    return list(dict.fromkeys(find_wrong(load(FILE), results)))
 
 
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
-    path.write_bytes(data)
-
-
-def replace(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
@@ -58,8 +48,7 @@ def amend(results: Path, **changes: object) -> None:
 
 def note_values(results: Path, **others: object) -> None:
     """The values of the study, as new manifests have them."""
-    known = Plan(load(ROOT / f"studies/{STUDY}.yaml")).values_of(STEPS["report"])
-    amend(results, values=known | others)
+    amend(results, values=Plan(load(FILE)).values_of(STEPS["report"]) | others)
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
@@ -68,15 +57,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "gone": (lambda results: (results / "units.parquet").unlink(),
              ["units.parquet: missing", "README.md"]),
     "table": (lambda results: flip(results / "README.md"), ["README.md: differs from what"]),
-    "utf-8": (lambda results: replace(results / "README.md", b"\xff"), ["README.md: differs from"]),
-    "study": (lambda results: amend(results, study="other"),
-        ["manifest.json: belongs to study other"]
-    ),
-    "empty": (lambda results: replace(results / MANIFEST, b"{}"), [f"{MANIFEST}: truncated"]),
-    "list": (lambda results: replace(results / MANIFEST, b"[]"), [f"{MANIFEST}: holds a list"]),
-    "cut": (lambda results: replace(results / MANIFEST, b'{"files"'), [f"{MANIFEST}: not JSON"]),
-    "name": (lambda results: amend(results, runs={"nothing/a/1": {}}),
-             ["damaged (KeyError: 'nothing')"]),
+    "utf-8": (lambda results: (results / "README.md").write_bytes(b"\xff"),
+              ["README.md: differs from"]),
+    "study": (lambda results: amend(results, study="b"), [f"{MANIFEST}: belongs to study b, not"]),
+    "empty": (lambda results: (results / MANIFEST).write_text("{}"), [f"{MANIFEST}: truncated"]),
+    "list": (lambda results: (results / MANIFEST).write_text("[]"), [f"{MANIFEST}: holds a list"]),
+    "cut": (lambda results: (results / MANIFEST).write_text('{"fi'), [f"{MANIFEST}: not JSON"]),
+    "name": (lambda results: amend(results, runs={"nix/a/1": {}}), ["damaged (KeyError: 'nix')"]),
     "values": (note_values, []),
     "no values": (lambda results: amend(results, values=[]), [f"{MANIFEST}: truncated"]),
     "other value": (
@@ -105,15 +92,15 @@ SEALED: dict[str, tuple[Callable[[Path], object], str]] = {
     "many rows": (
         lambda results: spoil_units(results, lambda data: data.reindex(np.zeros(2_000, int))),
         "units.parquet: cannot be read: 2,000 rows, expected at most 1,000"),
-    "no parquet": (lambda results: replace(results / "units.parquet", b"PAR1" * 20),
+    "no parquet": (lambda results: (results / "units.parquet").write_bytes(b"PAR1" * 20),
                    "units.parquet: cannot be read"),
     "no end": (lambda results: edit(results, ",1,", ",inf,"), "measures.csv: cannot convert float"),
     "a fraction": (lambda results: edit(results, ",1,", ",1.5,"), "measures.csv: cannot safely"),
     "an endless cell": (lambda results: edit(results, "\n", "\n" + 200_000 * "x"),
                         "measures.csv: field larger than field limit"),
-    "no text": (lambda results: replace(results / "measures.csv", b"\xff\xfe"),
+    "no text": (lambda results: (results / "measures.csv").write_bytes(b"\xff\xfe"),
                 "measures.csv: 'utf-8' codec"),
-    "no line": (lambda results: replace(results / "curves.csv", b""),
+    "no line": (lambda results: (results / "curves.csv").write_bytes(b""),
                 "curves.csv: the first columns are [], expected curve"),
 }  # fmt: skip
 
@@ -147,15 +134,20 @@ def test_each_damage_is_a_line_with_the_file_s_name(how, results, monkeypatch):
     assert "".join(found).isprintable()
 
 
-def test_no_report_states_values_that_were_not_used(results: Path, monkeypatch) -> None:
-    note_values(results, **{"corpus.unit": "verse"})
+@pytest.mark.parametrize(("damage", "told"), [
+    (lambda results: note_values(results, **{"corpus.unit": "verse"}),
+     r"corpus\.unit: 'chapter' in the study.*: change it back"),
+    (lambda results: shutil.copytree(ROOT / "results/controls", results, dirs_exist_ok=True),
+     r"manifest\.json: belongs to study controls, not books"),
+    (lambda results: (results / "pictures.json").write_text('{"excerpts": {"pages": []}}'),
+     r"damaged \(KeyError: 'scores'\)"),
+])  # fmt: skip
+def test_no_report_is_made_of_values_or_results_that_do_not_fit(results, damage, told):
+    damage(results)
     before = (results / "README.md").read_bytes()
-    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study.*: change it back"):
-        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
+    with pytest.raises(ValueError, match=told):
+        build(load(FILE, {"report.bootstrap_samples": 100}), results)
     assert (results / "README.md").read_bytes() == before
-    monkeypatch.chdir(move_into_place(results))
-    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study"):
-        show_verdicts(ROOT / f"studies/{STUDY}.yaml")
 
 
 @pytest.mark.parametrize("number", ["1e308", "-1", "0"])
@@ -168,29 +160,20 @@ def test_numbers_that_nothing_can_be_made_of_are_one_line(number: str, results: 
     (results / "measures.csv").write_text("".join(lines))
     amend(results, files=list_digests(results, COMMITTED))
     with pytest.raises(ValueError, match=str(results)) as told:
-        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
+        build(load(FILE), results)
     assert str(told.value) in find(results)
 
 
-def test_pictures_that_no_page_can_be_made_of_are_one_line(results: Path) -> None:
-    replace(results / "pictures.json", b'{"excerpts": {"pages": []}}')
-    with pytest.raises(ValueError, match=r"damaged \(KeyError: 'scores'\)"):
-        build(load(ROOT / f"studies/{STUDY}.yaml", {"report.bootstrap_samples": 100}), results)
-
-
-def test_no_report_is_made_of_another_study_s_results(results: Path) -> None:
-    shutil.copytree(ROOT / "results/controls", results, dirs_exist_ok=True)
-    before = (results / "README.md").read_bytes()
-    with pytest.raises(ValueError, match=r"manifest\.json: belongs to study controls, not books"):
-        build(load(ROOT / f"studies/{STUDY}.yaml"), results)
-    assert (results / "README.md").read_bytes() == before
-
-
-def test_a_missing_table_of_numbers_is_named(results: Path, monkeypatch) -> None:
+def test_commands_name_values_that_were_not_used_and_a_missing_table(results, monkeypatch):
+    note_values(results, **{"corpus.unit": "verse"})
+    (results.parent / "results").mkdir()
+    results = results.rename(results.parent / "results" / STUDY)
+    monkeypatch.chdir(results.parents[1])
+    with pytest.raises(ValueError, match=r"corpus\.unit: 'chapter' in the study"):
+        show_verdicts(FILE)
     (results / "measures.csv").unlink()
-    monkeypatch.chdir(move_into_place(results))
     with pytest.raises(ValueError, match=r"results/books/measures\.csv is missing"):
-        open_results(ROOT / f"studies/{STUDY}.yaml")
+        open_results(FILE)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """A study in bfloat16 says beforehand where the processor has no instructions for it."""
 
-from pathlib import Path
-
 import pytest
 from tiny import ROOT
 
@@ -19,9 +17,7 @@ CUDA = {"run.device": "cuda:0"}
     ("params.yaml", "fpu avx2", 0, CUDA, False),
     ("params.yaml", "fpu avx2", 1, {}, False),
 ])  # fmt: skip
-def test_a_study_in_bfloat16_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file, flags, gpus, overrides, warned
-) -> None:
+def test_one_is_warned_of(tmp_path, monkeypatch, file, flags, gpus, overrides, warned):
     for name in ("CPU", "GPU"):
         monkeypatch.setattr(processor, name, tmp_path / name)
     for number in range(gpus):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_study
 import yaml
 from checkout import ROOT, make_checkout, read_records, run
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
@@ -22,25 +23,20 @@ KEPT = {
     "kept": [{"policy": "recent"}, {"policy": "half entities", "labels": "gold"}],
 }  # fmt: skip
 LLAMA = {"initial_weights": "weights/llama"}
-TINY = {
-    "corpus": {"sample_words": 4500}, "tokenizer": {"vocabulary": 400},
-    "lm": {
-        "layers": 1, "heads": 4, "width": 16, "window": 32, "steps": 6, "documents_per_step": 2,
-        "validate_every": 3, "warmup_steps": 1,
-    },
+SMALL = yaml.safe_load(tiny_study.TINY)
+TINY = SMALL | {
+    "corpus": {"sample_words": 4500}, "lm": SMALL["lm"] | {"heads": 4}, "cache": {"sizes": [4, 8]},
     "kinds": {
         "word2vec": {"epochs": 1}, "fasttext": {"epochs": 1, "buckets": 1000},
         "glove": {"epochs": 2}, "pretrained": LLAMA,
         "pretrained-encoder": {"initial_weights": "weights/bert"},
         "pretrained-entities": {**LLAMA, "blocks": 1, "learning_rates": [1e-3]},
     },
-    "perplexity": {"stride": 32}, "cache": {"sizes": [4, 8]},
     "mentions": {"caches": [4, 8], "tokens": 200},
     "capacity": {"memories": [[2, 4]]}, "pseudo_perplexity": {"documents": 2},
-    "ner": {"hidden": 8, "epochs": 1}, "text_memory": {**KEPT, "batch_tokens": 48},
+    "text_memory": {**KEPT, "batch_tokens": 48},
     "kept_cache": KEPT, "kept_keys": KEPT, "kept_pointer": {**KEPT, "size": 4, "epochs": 1},
     "setlm": {"steps": 2, "tokens": 200, "learning_rates": [1e-3]},
-    "report": {"bootstrap_samples": 100},
 }  # fmt: skip
 
 
@@ -66,7 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # the sample's own entry has more steps
     models["gpt2-pointer"] |= {name: TINY["lm"][name] for name in ("steps", "validate_every")}
     steps = [name for name in STEPS if name not in LEFT_OUT]
-    own = {"base": "sample", "study": {"steps": steps}, "models": models} | TINY
+    own = TINY | {"study": {"steps": steps}, "models": models}
     (folder / "studies/kinds.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
     script = run(sys.executable, "workflow/commands.py", "studies/kinds.yaml", folder=folder)
     (folder / "commands.sh").write_text(script)

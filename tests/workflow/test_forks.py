@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
-from checkout import BIN, LIMIT, ROOT, run
+from checkout import BIN, LIMIT, ROOT, run, wait_for
 
 SERVE = f"""\
 import sys
@@ -50,6 +49,11 @@ def package(tmp_path: Path) -> Path:
     return home.parent
 
 
+def read_begun(folder: Path) -> str:
+    """What the command has written, if it has."""
+    return "".join(path.read_text() for path in folder.glob("begun"))
+
+
 @dataclass
 class Running:
     """A command that sleeps: what started it, its process and its fork."""
@@ -71,12 +75,7 @@ def running(package: Path, tmp_path: Path) -> Iterator[Running]:
         # a shell's background job ignores SIGINT, and what it starts does too
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
     try:
-        end = time.monotonic() + LIMIT
-        while not (begun := tmp_path / "begun").exists() or not begun.read_text():
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        number, told = begun.read_text().split(" ", 1)
+        number, told = wait_for(lambda: read_begun(tmp_path), process).split(" ", 1)
         assert told == f"{tmp_path} ['a b', '--c'] yes"
         others = psutil.Process(process.pid).children()
         (client,) = (one for one in others if SERVE not in one.cmdline())
@@ -96,15 +95,11 @@ def test_ctrl_c_reaches_a_command_once(running: Running) -> None:
     assert running.is_gone()
 
 
-def test_a_killed_command_takes_its_fork_with_it(running: Running) -> None:
-    running.client.kill()
+@pytest.mark.parametrize("side", ["client", "fork"])
+def test_a_killed_command_and_its_fork_end_together(running: Running, side: str) -> None:
+    getattr(running, side).kill()
     assert running.outer.wait(LIMIT) == 128 + signal.SIGKILL
     assert running.is_gone()
-
-
-def test_a_fork_that_is_killed_is_a_killed_command(running: Running) -> None:
-    running.fork.kill()
-    assert running.outer.wait(LIMIT) == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize("words", [["--version"], ["show-verdicts", "--model", "x"], ["none"]])
@@ -142,8 +137,7 @@ def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
 
 def test_a_command_whose_waiter_is_killed_ends(running: Running) -> None:
     """The fork of the server that would tell how it ended."""
-    waiter = running.fork.parent()
-    waiter.kill()
+    running.fork.parent().kill()
     assert running.outer.wait(LIMIT) == 1
     assert running.is_gone()
 
@@ -155,14 +149,10 @@ def test_a_command_ends_with_what_started_it(package: Path, tmp_path: Path, fork
         more = {"PYTHONPATH": str(package), "ENTITY_TRANSFORMERS_STARTERS": f"1 {starter.pid}"}
         command = [*(FORKS if forked else []), COMMAND]
         with subprocess.Popen(command, cwd=tmp_path, env=os.environ | more) as process:
-            end = time.monotonic() + LIMIT
-            while not (begun := tmp_path / "begun").exists() or not begun.read_text():
-                assert time.monotonic() < end
-                time.sleep(0.1)
+            number = int(wait_for(lambda: read_begun(tmp_path), process).split()[0])
             assert process.poll() is None
             starter.kill()
             assert process.wait(LIMIT) == (128 + signal.SIGTERM if forked else -signal.SIGTERM)
-        number = int(begun.read_text().split()[0])
         psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], LIMIT)
         assert not psutil.pid_exists(number)
 

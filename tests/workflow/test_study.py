@@ -7,26 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import checkout
 import psutil
 import pytest
-from checkout import (
-    BIN,
-    GIT,
-    LIMIT,
-    ROOT,
-    commit,
-    environment,
-    make_checkout,
-    planned,
-    read_records,
-    run,
-    snakemake,
-)
+from checkout import BIN, GIT, LIMIT, ROOT, commit, planned, read_records, run, snakemake
 
 pytestmark = pytest.mark.slow
 NOTHING = "Nothing to be done"
@@ -53,10 +41,9 @@ def forked_commands() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout in which Snakemake has made both studies, and DVC and git have recorded them."""
-    folder = make_checkout(tmp_path_factory.mktemp("finished"))
-    jobs = planned(folder, "next")
-    assert jobs == {"make_corpus tiny", "train_lm tiny gpt2e", "make_corpus next",
-        "train_lm next gpt2e", "score_perplexity next gpt2e", "make_report next"}  # fmt: skip
+    folder = checkout.make_checkout(tmp_path_factory.mktemp("finished"))
+    jobs = {"make_corpus tiny", "train_lm tiny gpt2e", "make_corpus next", "train_lm next gpt2e"}
+    assert planned(folder, "next") == jobs | {"score_perplexity next gpt2e", "make_report next"}
     snakemake(folder, "--quiet", "rules", study="next")
     assert {job for job in planned(folder) if "lm" in job or "corpus" in job} == set()
     snakemake(folder, "--quiet", "rules")
@@ -72,10 +59,9 @@ def home(finished: Path, tmp_path: Path) -> Path:
 
 
 def change(folder: Path, old: str, new: str, file: str = "studies/tiny.yaml") -> None:
-    path = folder / file
-    text = path.read_text()
+    text = (folder / file).read_text()
     assert old in text
-    path.write_text(text.replace(old, new, 1))
+    (folder / file).write_text(text.replace(old, new, 1))
 
 
 def remade(before: dict[str, Any], folder: Path) -> set[str]:
@@ -127,8 +113,7 @@ def test_edited_code_re_runs_what_reaches_it(home: Path) -> None:
     ner = "src/entity_transformers/steps/ner.py"
     change(home, "import logging", "# a comment\nimport logging", ner)
     assert NOTHING in snakemake(home, "--dry-run")
-    path = home / ner
-    path.write_text(path.read_text() + "\nADDED = 1\n")
+    change(home, "import logging", "import logging\nADDED = 1", ner)
     assert planned(home) == {"score_ner tiny gpt2e", "make_report tiny"}
 
 
@@ -183,8 +168,8 @@ def test_experiments_are_run_here_and_in_a_folder_of_their_own(home: Path) -> No
 def test_a_pulled_clone_runs_nothing_again_but_what_changes(finished: Path, tmp_path: Path) -> None:
     """Also where git writes files with Windows' ends of lines elsewhere."""
     clone, remote = tmp_path / "clone", str(tmp_path / "remote")
-    run(*GIT, "clone", "--quiet", "--config", "core.autocrlf=true", str(finished), str(clone),
-        folder=tmp_path)  # fmt: skip
+    elsewhere = ("--quiet", "--config", "core.autocrlf=true", str(finished), str(clone))
+    run(*GIT, "clone", *elsewhere, folder=tmp_path)
     assert b"\r" not in (clone / "params.yaml").read_bytes()
     assert run("git", "status", "--short", folder=clone) == ""
     run("dvc", "push", "--quiet", "--remote", "here", folder=add_remote(finished, remote))
@@ -206,15 +191,14 @@ def add_remote(folder: Path, url: str) -> Path:
 
 
 @pytest.mark.parametrize(("wrong", "told"), [
-    (("width: 16", "widht: 16"), "studies/tiny.yaml: lm.widht: 16, which is not a key of its base"),
-    (("width: 16", "width: 17"), "width 17 is not divisible by heads 2"),
+    ("widht: 16", "studies/tiny.yaml: lm.widht: 16, which is not a key of its base"),
+    ("width: 17", "width 17 is not divisible by heads 2"),
 ])  # fmt: skip
 def test_a_bad_study_stops_before_any_rule_with_one_message(home, wrong, told):
-    change(home, *wrong)
+    change(home, "width: 16", wrong)
     said = snakemake(home, check=False)
-    lines = [line for line in said.splitlines() if line.startswith("snakemake: ")]
-    assert len(lines) == 1, said
-    assert told in lines[0]
+    [line] = [line for line in said.splitlines() if line.startswith("snakemake: ")]
+    assert told in line
     assert "Traceback" not in said
     assert not re.search(r"^rule ", said, re.M)
 
@@ -257,9 +241,9 @@ def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
     def digests() -> dict[str, dict[str, str]]:
         """Of all but the rows of trainings, which hold times."""
         found = {name: one["files"] for name, one in read_records(home).items()}
-        return {
-            n: f | {"rows.csv": "" if "models" in n else f["rows.csv"]} for n, f in found.items()
-        }
+        for name, files in found.items():
+            files["rows.csv"] = "" if "models" in name else files["rows.csv"]
+        return found
 
     before = digests()
     for folder in ("data", "results", "work"):
@@ -277,10 +261,9 @@ def test_the_commands_do_without_snakemake_what_it_does(home: Path) -> None:
 @pytest.mark.parametrize("file", [WEIGHTS, "data/tiny/text/corpus/test.safetensors"])
 def test_a_damaged_file_is_named_and_made_again(home: Path, file: str) -> None:
     path, whole = home / file, (home / file).read_bytes()
-    data = bytearray(whole)
-    data[len(data) // 2] ^= 1
+    middle = len(whole) // 2
     path.unlink()
-    path.write_bytes(data)
+    path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     change(home, "stride: 32", "stride: 16")
     said = snakemake(home, check=False)
     assert f"{file}: sha256 " in said
@@ -300,8 +283,7 @@ def test_a_damaged_record_is_made_again(home: Path) -> None:
 def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
     """Nor where its old values come back: its files are gone."""
     change(home, *TAGGER)
-    ner = "src/entity_transformers/tasks/ner/training.py"
-    path = home / ner
+    path = home / "src/entity_transformers/tasks/ner/training.py"
     text = path.read_text()
     path.write_text(text + "\nraise OSError('no disk')\n")
     assert "no disk" in snakemake(home, check=False)
@@ -320,15 +302,11 @@ def start(folder: Path, *command: str) -> subprocess.Popen[bytes]:
     shutil.rmtree(state)
     usual = ("snakemake", "--configfile", "studies/tiny.yaml", *TRAINED)
     process = subprocess.Popen(command or usual,
-        cwd=folder, env=environment(folder, MAKEFLAGS=""), start_new_session=True,
+        cwd=folder, env=checkout.environment(folder, MAKEFLAGS=""), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         # a shell's background job ignores SIGINT, and what it starts does too
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
-    end = time.monotonic() + LIMIT
-    while not list(state.glob("*/checkpoints/step-*")):
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    checkout.wait_for(lambda: list(state.glob("*/checkpoints/step-*")), process)
     return process
 
 
