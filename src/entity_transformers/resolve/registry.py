@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.files import shown
@@ -71,12 +70,6 @@ def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
     return Names(causal, pronouns)
 
 
-def _library(name: str) -> Any:
-    from entity_transformers.resolve import libraries
-
-    return getattr(libraries, name)()
-
-
 REGISTRY: dict[str, Callable[[], Resolver]] = {
     # LitBank's and OntoGUM's training splits were looked at while the rules of names were written
     "names": _names,
@@ -84,10 +77,6 @@ REGISTRY: dict[str, Callable[[], Resolver]] = {
     "names-pronouns": partial(_names, pronouns=True),
     "names-pronouns-causal": partial(_names, causal=True, pronouns=True),
     "slots-causal": Slots,
-    # the English models were trained on ParCor and LitBank
-    "coreferee": partial(_library, "Coreferee"),
-    # udcoref was trained on CorefUD, which has GUM's texts and, since 1.2, LitBank; gum on GUM
-    "stanza": partial(_library, "Stanza"),
 }
 """What creates each resolver, by name; a program may add its own."""
 

@@ -4,12 +4,11 @@ from importlib.util import find_spec
 
 _MODULES = {
     "annotate": "spacy",
-    "coreferee": "coreferee",
     "lm-eval": "lm_eval",
     "ner": "seqeval",
     "pipeline": "accelerate dvc pooch pyarrow scipy sklearn snakemake threadpoolctl tqdm",
     "report": "jinja2 matplotlib pandas",
-    "stanza": "peft stanza",
+    "smollm2": "gguf peft",
     "vectors": "gensim",
 }
 EXTRAS = {name: extra for extra, names in _MODULES.items() for name in names.split()}
