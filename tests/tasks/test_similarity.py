@@ -125,13 +125,13 @@ def test_rows_across_models_compare_the_same_mentions(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="different mentions"):
         next(across_rows(ours, theirs | {"entity": ours["entity"][1:]}, ["nouns"]))
     monkeypatch.chdir(tmp_path)
-    params = load(make_study(tmp_path, "similarity: {across: true}\n"))
-    for model, arrays in (("gpt2e", ours), ("gpt2", theirs)):
+    more = "alike: {kind: gpt2, matched_to: gpt2e}, deaf: {kind: gpt2e, only: [lm]}"
+    params = load(make_study(tmp_path, f"similarity: {{across: true}}\nmodels: {{{more}}}\n"))
+    for model, arrays in (("gpt2e", ours), ("alike", ours), ("gpt2", theirs)):
         folder = tmp_path / f"data/tiny/scores/embeddings/{model}/1"
         folder.mkdir(parents=True)
         write_arrays(folder / "mentions.safetensors", arrays)
     rows = list(_compare_models(params))
-    assert {(row["step"], row["model"], row["seed"]) for row in rows} == {
-        ("similarity", "gpt2e", 1)
-    }
+    about = {(row["step"], row["model"], row["seed"]) for row in rows}
+    assert about == {("similarity", model, 1) for model in ("gpt2e", "alike")}
     assert [row["value"] for row in rows[:8]] == list(found.values())[:8]

@@ -245,11 +245,18 @@ def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
 
 
 def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
-    """Yield rows of step similarity, seed by seed: the same mentions in the paper's two models."""
-    (name, ours), (_, theirs) = (_find_mentions(params, one) for one in ("proposed", "baseline"))
-    for seed, (first, _), (second, _) in zip(params.seeds_of(name), ours, theirs, strict=True):
-        for row in across_rows(first, second, params.similarity.groups):
-            yield {"step": "similarity", "model": name, "seed": seed, **row}
+    """Yield rows of step similarity, seed by seed: the same mentions in the baseline and in each
+    model that reads entities, or, as its control, has as many parameters as one that does.
+    """
+    _, theirs = _find_mentions(params, "baseline")
+    for entry in params.entries("encode"):
+        compared = entry.can({"entities"}) or params.models[entry.name].get("matched_to")
+        if compared and params.takes_part(entry.name, "embeddings"):
+            ours = _find_arrays(params, "embeddings", entry.name, "mentions.safetensors")
+            seeds = params.seeds_of(entry.name)
+            for seed, (first, _), (second, _) in zip(seeds, ours, theirs, strict=True):
+                for row in across_rows(first, second, params.similarity.groups):
+                    yield {"step": "similarity", "model": entry.name, "seed": seed, **row}
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:

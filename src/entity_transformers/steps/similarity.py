@@ -12,7 +12,7 @@ class SimilarityParams(Section):
     groups: Groups
     """name of a group: its Penn Treebank tags"""
     across: StrictBool
-    """rows of step report on the same words in the model under test and the baseline (CKA)"""
+    """rows of step report on the same words in models that read entities and the baseline (CKA)"""
 
 
 @step(
