@@ -596,31 +596,29 @@ def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions() -> N
     assert find_entities(make_resolver("names-causal"), True, 1, [], []) == []
 
 
-def test_gap_s_scores_by_hand() -> None:
-    """Feminine: 2 hits of 3 called and 2 wanted, F1 4/5; masculine 1 of 3 and 3, 1/3."""
-    labels = [0, 1, None, 0, 1, 0]
-    genders = ["feminine"] * 3 + ["masculine"] * 3
-    examples = [
-        Example(str(i), "test", ("a",), label, ("A", "B"), (0, 1), {"gender": gender})
-        for i, (label, gender) in enumerate(zip(labels, genders, strict=True))
-    ]
-    rows = list(judge_groups("gap", examples, np.array([0, 1, 0, 0, 0, 1])))
-    found = {(row["measure"], row.get("gender")): row["value"] for row in rows}
-    assert found == pytest.approx({
-        ("gap_f1", None): 2 * 3 / (6 + 5), ("gap_f1", "feminine"): 4 / 5,
-        ("gap_f1", "masculine"): 1 / 3,
-        ("accuracy", "feminine"): 2 / 3, ("accuracy", "masculine"): 1 / 3,
-    })  # fmt: skip
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_gap_s_scores_are_scikit_learn_s(seed: int) -> None:
+    """Over all and of each gender, whose accuracies are shares."""
     generator = np.random.default_rng(seed)
     labels, chosen = generator.integers(-1, 2, 50), generator.integers(0, 2, 50)
-    truth = np.eye(3, dtype=bool)[labels][:, :2]  # -1: neither name
-    called = np.eye(2, dtype=bool)[chosen]
-    wanted = precision_recall_fscore_support(truth.ravel(), called.ravel(), average="binary")
-    assert score_gap(labels, chosen) == pytest.approx(wanted[2])
+    gender = np.array(["feminine", "masculine"])[generator.integers(0, 2, 50)]
+    examples = [
+        Example(
+            "a", "test", ("a",), {-1: None}.get(label, label), ("A", "B"), (0, 1), {"gender": of}
+        )
+        for label, of in zip(labels.tolist(), gender.tolist(), strict=True)
+    ]
+    expected = {}
+    for of, here in ((None, gender > ""), *((of, gender == of) for of in np.unique(gender))):
+        truth = np.eye(3, dtype=bool)[labels[here]][:, :2]  # -1: neither name
+        called = np.eye(2, dtype=bool)[chosen[here]]
+        scores = precision_recall_fscore_support(truth.ravel(), called.ravel(), average="binary")
+        expected["gap_f1", of] = scores[2]
+        if of:
+            expected["accuracy", of] = np.mean(labels[here] == chosen[here])
+    rows = judge_groups("gap", examples, chosen)
+    found = {(row["measure"], row.get("gender")): row["value"] for row in rows}
+    assert found == pytest.approx(expected)
     assert score_gap(np.array([-1, -1]), chosen[:2]) == 0
 
 
