@@ -18,14 +18,8 @@ from trainings import assert_close, assert_resumes, gradients, make_training
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from entity_transformers.kinds import KINDS
-from entity_transformers.models.base import (
-    IGNORED,
-    Batch,
-    LanguageModel,
-    build_model,
-    load_model,
-    measure_losses,
-)
+from entity_transformers.models import base
+from entity_transformers.models.base import Batch, LanguageModel, load_model
 from entity_transformers.models.gpt2e.memory import EntityMemory
 from entity_transformers.train.entry import measure_held_out
 
@@ -191,10 +185,12 @@ def test_losses_of_a_large_vocabulary_are_those_of_all_logits_at_once(dtype: tor
     torch.manual_seed(1)
     states = torch.randn(7, 16).to(dtype).requires_grad_()
     weight = torch.randn(9001, 16).to(dtype)
-    targets = torch.tensor([0, 2047, 2048, 8191, 9000, IGNORED, 5000])
+    targets = torch.tensor([0, 2047, 2048, 8191, 9000, base.IGNORED, 5000])
     logits = (states @ weight.T).float()
-    expected = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
-    losses = measure_losses(states, weight, targets)
+    expected = functional.cross_entropy(
+        logits, targets, ignore_index=base.IGNORED, reduction="none"
+    )
+    losses = base.measure_losses(states, weight, targets)
     torch.testing.assert_close(losses, expected)
     (wanted,) = torch.autograd.grad(expected.sum(), states)
     found = torch.autograd.grad(losses.sum(), states)[0]
@@ -397,7 +393,7 @@ def test_a_folder_without_a_model_is_named(model: LanguageModel, tmp_path: Path)
         load_model(tmp_path / "nowhere", model.kind)
     entry = tiny_entry(model.kind.name, initial_weights=str(tmp_path / "nowhere"))
     with pytest.raises(FileNotFoundError, match=message):
-        build_model(entry, VOCABULARY, 0, seed=1)
+        base.build_model(entry, VOCABULARY, 0, seed=1)
 
 
 @having("encode")

@@ -8,21 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from safetensors.torch import load_file
-from tiny import (
-    SMALL,
-    VOCABULARY,
-    hidden_window,
-    lively_model,
-    random_memory,
-    tiny_corpus,
-    tiny_entry,
-    tiny_model,
-)
+from tiny import SMALL, VOCABULARY, lively_model, tiny_corpus, tiny_entry
 from transformers import AutoModelForMaskedLM, BertForMaskedLM
 from transformers.data.data_collator import DataCollatorForLanguageModeling
 
@@ -94,7 +86,7 @@ def test_a_model_hides_whole_words_where_it_is_told() -> None:
     corpus = tiny_corpus()
     corpus = replace(corpus, words=corpus.words // 2)  # words of two tokens
     window = WindowPlan(corpus, streams=2, window=WINDOW, windows=3, seed=2)[0]
-    shown = tiny_model("bert").draw(window, entry.lm, np.random.default_rng(0))
+    shown = tiny.tiny_model("bert").draw(window, entry.lm, np.random.default_rng(0))
     hidden = shown.targets != IGNORED
     assert hidden.any()
     same = window.words[:, 1:] == window.words[:, :-1]
@@ -145,7 +137,7 @@ def test_a_token_sees_its_document_and_no_padding(rows: int, more: int, data: An
 
 @both
 def test_draws_are_of_corpus_seed_and_step_alone(kind: str) -> None:
-    entry, model = tiny_entry(kind), tiny_model(kind)
+    entry, model = tiny_entry(kind), tiny.tiny_model(kind)
     corpus = tiny_corpus()
     plan = WindowPlan(corpus, streams=3, window=WINDOW, windows=6, seed=2)
     one, again, later, seeded = (
@@ -192,7 +184,7 @@ def reference(model: LanguageModel, folder: Path) -> BertForMaskedLM:
 
 def test_loss_and_gradients_are_those_of_transformers(tmp_path: Path) -> None:
     model = lively_model("bert")
-    tokens, targets = hidden_window(4, 0.3)
+    tokens, targets = tiny.hidden_window(4, 0.3)
     other = reference(model, tmp_path)
     expected = other(tokens, labels=targets).loss
     expected.backward()
@@ -236,7 +228,7 @@ def test_transformers_bert_through_the_adapter_reads_the_folder(tmp_path: Path) 
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(1, VOCABULARY + 1, (4, WINDOW), generator=generator)
     labels = torch.randint(0, 4, (4, WINDOW), generator=generator)
-    batch, memory = Batch(tokens, labels), random_memory(4, 3, SMALL["width"])
+    batch, memory = Batch(tokens, labels), tiny.random_memory(4, 3, SMALL["width"])
     found, written = model.encode(batch, memory)
     hidden = other.bert(batch.tokens, entity_ids=batch.entity_ids, memory=memory).last_hidden_state
     torch.testing.assert_close(found, hidden, rtol=0, atol=1e-5)

@@ -16,14 +16,9 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, XLNetLMHeadModel
 
 from entity_transformers.corpus.windows import Window, WindowPlan
+from entity_transformers.models import transformer_xl
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.transformer_xl import (
-    FIRST,
-    SegmentMemory,
-    TransformerXL,
-    choose_spans,
-    see,
-)
+from entity_transformers.models.transformer_xl import FIRST, SegmentMemory, TransformerXL
 from entity_transformers.train.loop import show_window
 
 ROWS, WINDOW, WIDTH, HEADS = 3, SMALL["window"], SMALL["width"], SMALL["heads"]
@@ -222,7 +217,7 @@ def test_every_prediction_sees_something() -> None:
         for index in range(4):
             window = show_window(model, plan(), index, params, 5)
             batch = batch_of(window)
-            queries, tokens = see(batch, empty, batch.more["ranks"])
+            queries, tokens = transformer_xl.see(batch, empty, batch.more["ranks"])
             assert queries.any(2).all()
             assert tokens.any(2).all()
             predicted = window.targets != IGNORED
@@ -239,7 +234,7 @@ def test_spans_are_as_long_and_as_many_as_they_should_be() -> None:
     ends, and orders are permutations of each row's predictions.
     """
     text = np.ones((3000, 237), bool)
-    chosen = choose_spans(text, 6.0, 5, np.random.default_rng(1))
+    chosen = transformer_xl.choose_spans(text, 6.0, 5, np.random.default_rng(1))
     rows = chosen.mean(1)
     assert abs(rows.mean() - 1 / 6) < 5 * rows.std() / math.sqrt(len(rows))
     middle = chosen[:, 60:180].mean(0)
@@ -250,7 +245,9 @@ def test_spans_are_as_long_and_as_many_as_they_should_be() -> None:
     assert all(lengths[n] / spans > 0.15 for n in range(1, 6))
     assert max(lengths) <= 10
     assert sum(count for length, count in lengths.items() if length > 5) / spans < 0.05
-    short = choose_spans(np.ones((20_000, 4), bool), 6.0, 5, np.random.default_rng(1))
+    short = transformer_xl.choose_spans(
+        np.ones((20_000, 4), bool), 6.0, 5, np.random.default_rng(1)
+    )
     assert abs(short.mean() - 1 / 6) < 0.005
 
     params = tiny_entry("xlnet").lm

@@ -13,17 +13,9 @@ from torch import Tensor
 from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
 from entity_transformers.models.loss import sum_losses
+from entity_transformers.models.pointer import pointer
 from entity_transformers.models.pointer.model import GPT2Pointer
-from entity_transformers.models.pointer.pointer import (
-    AGES,
-    COUNTS,
-    NOTHING,
-    Copies,
-    bucket,
-    find_copied,
-    mix_all,
-    unpack,
-)
+from entity_transformers.models.pointer.pointer import Copies, find_copied
 from entity_transformers.tasks.perplexity import score_corpus
 
 KIND = "gpt2-pointer"
@@ -152,9 +144,9 @@ def test_probabilities_are_those_of_the_equations_and_sum_to_1() -> None:
 
 def test_ages_and_counts_are_told_by_powers_of_two() -> None:
     values = [0, 1, 2, 3, 6, 7, 97, 200, 2**20]
-    for buckets in (AGES, COUNTS):
+    for buckets in (pointer.AGES, pointer.COUNTS):
         expected = [min(buckets, (n + 1).bit_length()) - 1 for n in values]
-        assert bucket(torch.tensor(values), buckets).tolist() == expected
+        assert pointer.bucket(torch.tensor(values), buckets).tolist() == expected
 
 
 def test_forms_that_share_a_token_add_up_however_far_apart_their_shares_are() -> None:
@@ -169,7 +161,7 @@ def test_forms_that_share_a_token_add_up_however_far_apart_their_shares_are() ->
     (theirs,) = torch.autograd.grad(torch.stack(expected).sum(), shares)
     torch.testing.assert_close(ours, theirs)
     none = find_copied(Copies(torch.zeros(1, 2), tokens, shares), torch.tensor([[9, 7]]))
-    assert none[0].tolist() == pytest.approx([NOTHING, -9.0])
+    assert none[0].tolist() == pytest.approx([pointer.NOTHING, -9.0])
 
 
 def test_gradients_are_those_of_the_equations_through_six_windows() -> None:
@@ -245,7 +237,7 @@ def test_with_a_gate_of_0_it_is_its_base_to_the_bit() -> None:
         for batch, wanted in zip(cut(tokens, known), targets.split(WINDOW, 1), strict=True):
             hidden, state = model.encode(batch, state)
             alone, other = plain.encode(batch, other)
-            assert torch.equal(unpack(hidden, model.width)[0], alone)
+            assert torch.equal(pointer.unpack(hidden, model.width)[0], alone)
             assert torch.equal(model.nats(hidden, wanted), plain.nats(alone, wanted))
 
 
@@ -296,7 +288,7 @@ def test_context_that_is_read_again_is_not_written_again() -> None:
         latest = torch.cat([state.tokens[:, -3:], tokens[:, new:end]], 1)
         plain = (hidden @ model.output_weight.T).log_softmax(-1)
         if state.count.any():
-            plain = mix_all(plain, model.pointer(hidden, latest, state))
+            plain = pointer.mix_all(plain, model.pointer(hidden, latest, state))
         wanted = tokens[:, new + 1 : end + 1]
         expected.append(-plain[:, : wanted.shape[1]].gather(2, wanted[..., None])[0, :, 0])
         state = state.write(tokens[:, new:end], given, hidden, starts)
