@@ -56,15 +56,11 @@ def test_flop_of_a_token_are_those_of_its_products(name: str, values: Any, rows:
     assert (added > 0) == (name == "gpt2e")
 
 
-def get_values(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    rows = table.pivot(result["figures"])
-    return {what: {title: f["value"] for title, f in row.items()} for what, row in rows.items()}
-
-
 def test_the_gpu_benchmark_runs_on_a_cpu(tmp_path: Path) -> None:
     sizes = "--layers 1 --width 16 --window 16 --steps 1 --rounds 1 --threads 1 --peak-tflops 0.5"
     gpu.main(f"--device cpu --tiny {sizes} --output {tmp_path / 'x.json'}".split())
-    rows = get_values(json.loads((tmp_path / "x.json").read_text()))
+    found = table.pivot(json.loads((tmp_path / "x.json").read_text())["figures"])
+    rows = {what: {title: f["value"] for title, f in row.items()} for what, row in found.items()}
     for b in (1, 2):
         sides = ("gpt2", "gpt2e", "gpt2e / gpt2")
         gpt2, gpt2e, pair = (rows[f"B={b}, compile off, {side}"] for side in sides)

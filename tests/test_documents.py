@@ -33,19 +33,16 @@ current = parametrize(  # the others name what there was, too
 )
 
 
-def list_anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
 @parametrize(PAGES)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\((?!https?://)([^)\s]+)", page.read_text()):
         name, _, anchor = link.partition("#")
         target = (page.parent / name) if name else page
         assert target.exists(), link
-        assert not anchor or anchor in list_anchors(target), link
+        if anchor:  # as GitHub makes them
+            heads = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in heads]
+            assert anchor in anchors, link
 
 
 @current

@@ -36,18 +36,16 @@ def needed(requirement: Requirement) -> set[str]:
             continue
         seen.add((name, frozenset(one.extras)))
         found.add(name)
-        own = name == PROJECT["name"]
-        listed = [*PROJECT["dependencies"], *own_extras(one.extras)] if own else requires(name)
+        listed = requires(name)
+        if name == PROJECT["name"]:
+            more = (PROJECT["optional-dependencies"][extra] for extra in one.extras)
+            listed = sum(more, PROJECT["dependencies"])
         for other in map(Requirement, listed or []):
             extras = [{"extra": extra} for extra in ("", *one.extras)]
             wanted = other.marker is None or any(map(other.marker.evaluate, extras))
             if wanted and not (name == "torch" and re.match("nvidia|cuda|triton", other.name)):
                 todo.append(other)
     return found - {PROJECT["name"]}
-
-
-def own_extras(names: set[str]) -> list[str]:
-    return [line for name in names for line in PROJECT["optional-dependencies"][name]]
 
 
 def test_every_release_is_one_version_and_has_hashes() -> None:

@@ -7,12 +7,6 @@ from pathlib import Path
 CONLL = "\t".join(["{name}", "0", "{place}", "{word}", *["-"] * 5, "Speaker#1", *["*"] * 4, "{}"])
 
 
-def winogrande_row(**other: str) -> str:
-    text = "Sarah was a better surgeon than Maria so _ got the hard cases."
-    row = {"qID": "A-1", "sentence": text, "option1": "Sarah", "option2": "Maria", "answer": "1"}
-    return json.dumps(row | other)
-
-
 GAP_HEADER = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL"
 GAP_TEXT = 'Ann met Beth; "she" was glad, and Bob took her bag.'
 
@@ -78,7 +72,9 @@ def write_tasks(folder: Path, rows: int = 12) -> Path:
 
 def _winogrande(name: str, rows: int) -> list[str]:
     places = [divmod(i, 2) for i in range(rows)]
-    return [winogrande_row(qID=f"{name}{i}-{j}", answer=str(1 + j)) for i, j in places]
+    text = "Sarah was a better surgeon than Maria so _ got the hard cases."
+    row = {"sentence": text, "option1": "Sarah", "option2": "Maria"}
+    return [json.dumps(row | {"qID": f"{name}{i}-{j}", "answer": str(1 + j)}) for i, j in places]
 
 
 def _write(path: Path, lines: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -99,14 +100,13 @@ def test_passage_and_word_measures_equal_logits_by_hand(model, tokenizer, texts,
         wrong = (logs.argmax(-1).numpy() != kept[1:])[passage.target - len(passage.tokens) :]
         assert (scores.target_misses[i], scores.target_tokens[i]) == (wrong.sum(), len(wrong))
         assert scores.last_misses[i] == wrong[-1]
-        start = next(j for j in range(1, len(kept)) if starts_word(tokenizer, kept, j))
+        pairs = enumerate(pairwise([tokenizer.decode([token]) for token in kept]), 1)
+        start = next(
+            j for j, (before, token) in pairs
+            if token.strip() and (token[0].isspace() or before[-1:].isspace())
+        )  # fmt: skip
         assert scores.word_count[i] == len(tokenizer.decode(kept[start:].tolist()).split())
         assert scores.word_nll[i] == pytest.approx(nll[start - 1 :].sum(), rel=1e-4)
-
-
-def starts_word(tokenizer, tokens, j) -> bool:
-    before, token = tokenizer.decode([tokens[j - 1]]), tokenizer.decode([tokens[j]])
-    return bool(token.strip()) and (token[0].isspace() or before[-1:].isspace())
 
 
 def test_summary_adds_up(model, tokenizer, texts):

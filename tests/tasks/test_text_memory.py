@@ -23,17 +23,14 @@ from entity_transformers.tasks.text_memory import Reading, score_windows
 TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
 
 
-def keep_even(start: int) -> np.ndarray:
-    """The latest three even places before the window."""
-    return np.arange(0, start, 2)[-3:]
-
-
 @pytest.mark.parametrize("stride", [2, 3, 5])
 @pytest.mark.parametrize("batch", [1, 4])
 def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
     model = lively_model("gpt2", window=9).eval()
     how = {"window": 5, "stride": stride, "batch": batch}
-    found = text_memory.score_text_memory(model, TOKENS, keep_even, **how)
+    found = text_memory.score_text_memory(
+        model, TOKENS, lambda start: np.arange(0, start, 2)[-3:], **how
+    )  # which keeps the latest three even places before the window
     expected = np.zeros(len(TOKENS))
     for new in [0, *range(5, len(TOKENS) - 1, stride)]:
         end = min(new + (stride if new else 5), len(TOKENS) - 1)

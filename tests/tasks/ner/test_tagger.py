@@ -62,9 +62,8 @@ class Peer(nn.Module):
         self.between = dict(tagger.between.named_parameters())
         self.lstm = bind(tagger.forward_lstm, tagger.backward_lstm)
         self.crf = torchcrf.CRF(5, batch_first=True)
-        names = {"start": "start_transitions", "end": "end_transitions"}
-        scores = tagger.crf.state_dict().items()
-        self.crf.load_state_dict({names.get(name, name): tensor for name, tensor in scores})
+        given = {"start_transitions": tagger.crf.start, "end_transitions": tagger.crf.end}
+        self.crf.load_state_dict(given | {"transitions": tagger.crf.transitions})
 
     def forward(self, rows: Tensor) -> Tensor:
         states = read_packed(self.lstm, self.vectors[rows].float())
