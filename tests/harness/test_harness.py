@@ -18,12 +18,12 @@ from tokenizers import Tokenizer
 from written import teach
 
 from entity_transformers import harness
-from entity_transformers.cli.export import save_tokenizer
 from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.harness.scoring import Pair, score_pairs
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.folders import save_tokenizer
 from entity_transformers.tasks import choices
 from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 

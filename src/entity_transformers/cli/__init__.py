@@ -39,10 +39,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("report", "recompute every checksum of a study's results"),
     },
     "corpora": {
-        "inspect-corpus": (
-            "corpus",
-            "count documents, chains, mentions, tags and named entities",
-        ),
+        "inspect-corpus": ("corpus", "count documents, chains, mentions, tags and named entities"),
         "fetch-data": ("corpus", "download all data sets into one folder"),
         "annotate": ("corpus", "find coreference chains in a text, for use in a study"),
     },

@@ -4,16 +4,15 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-from tokenizers import Tokenizer
-from transformers import BertForMaskedLM, PreTrainedTokenizerFast
+from transformers import BertForMaskedLM
 
 from entity_transformers.artifacts import read_csv, read_json, write_json, write_text
 from entity_transformers.cli.flags import STUDY, Flag
-from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.readers import find_reader
 from entity_transformers.encode.document import ENCODES
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import load_model
+from entity_transformers.models.folders import save_tokenizer
 from entity_transformers.models.model_card import describe_labels, render_card
 from entity_transformers.report.lm import OBJECTIVES
 from entity_transformers.step import RECORD, ROWS, Run
@@ -145,19 +144,6 @@ def _read_rows(run: Run, step: str, measure: str, **where: str) -> list[dict[str
     rows = read_csv(file) if file.is_file() else []
     wanted = {"measure": measure, **where}.items()
     return [row for row in ({"entities": "", **one} for one in rows) if wanted <= row.items()]
-
-
-def save_tokenizer(
-    tokenizer: Tokenizer, folder: Path, longest: int | None, **more: str
-) -> PreTrainedTokenizerFast:
-    """Write the files of a transformers tokenizer, with ``more`` special tokens and remarks;
-    ``longest``: tokens that the model can read at once, None: any number.
-    """
-    ends = {"bos_token": END, "eos_token": END}
-    limit = {} if longest is None else {"model_max_length": longest}
-    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **ends, **limit, **more)
-    made.save_pretrained(folder)
-    return made
 
 
 def _find_licence(params: Params) -> str:

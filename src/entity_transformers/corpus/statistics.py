@@ -124,3 +124,20 @@ def _left_out(left_out: Mapping[str, Any]) -> Iterator[str]:
             yield f"{kind.replace('_', ' ')}: {number:,}"
     if second := left_out.get("second_test"):
         yield from (f"second test, {line}" for line in _left_out(second))
+
+
+def list_counts(split: str, counts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of `describe` for one split, a row each."""
+    parts = {"ne_spans": ("named_entities", "label"), "pos": ("words", "group")}
+    for name, count in counts.items():
+        if name == "lost":
+            for nesting, losses in count.items():
+                about = {"split": split, "nesting": nesting}
+                for lost, number in losses.items():
+                    yield {"measure": f"lost_{lost}", "value": number, **about}
+        elif name in parts:
+            measure, column = parts[name]
+            for part, number in count.items():
+                yield {"measure": measure, "value": number, "split": split, column: part}
+        else:
+            yield {"measure": name, "value": count, "split": split}

@@ -8,7 +8,9 @@ from typing import Any, Self
 
 import torch
 from safetensors import safe_open
+from tokenizers import Tokenizer
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
 from entity_transformers import runtime
@@ -20,6 +22,7 @@ from entity_transformers.artifacts import (
     read_json,
     read_record,
 )
+from entity_transformers.corpus.alignment import END
 from entity_transformers.corpus.files import shown
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.models.base import LanguageModel, find_blocks
@@ -259,3 +262,16 @@ def _refuse_others(folder: Path) -> None:
 def list_weights(folder: Path | None) -> list[Path]:
     """List the files that a model is loaded from; none if ``folder`` is None."""
     return sorted(path for name in PATTERNS for path in folder.glob(name)) if folder else []
+
+
+def save_tokenizer(
+    tokenizer: Tokenizer, folder: Path, longest: int | None, **more: str
+) -> PreTrainedTokenizerFast:
+    """Write the files of a transformers tokenizer, with ``more`` special tokens and remarks;
+    ``longest``: tokens that the model can read at once, None: any number.
+    """
+    ends = {"bos_token": END, "eos_token": END}
+    limit = {} if longest is None else {"model_max_length": longest}
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **ends, **limit, **more)
+    made.save_pretrained(folder)
+    return made

@@ -1,7 +1,7 @@
 """Step corpus (section 4.2): text with coreference chains as tokens with entity ids."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
@@ -68,6 +68,7 @@ def corpus(run: Run) -> Rows:
     """Counts of each split as it was read, and of its tokens."""
     from entity_transformers.artifacts import write_json, write_with
     from entity_transformers.corpus import prepare
+    from entity_transformers.corpus.statistics import list_counts
 
     listed = prepare.list_corpus(run.section, run.cache)
     write_json(run.folder / "source.json", listed)
@@ -77,7 +78,7 @@ def corpus(run: Run) -> Rows:
     write_with(run.folder / "tokenizer.json", lambda path: encoder.save(str(path)))
     yield {"measure": "vocabulary", "value": encoder.get_vocab_size()}
     for split, counts in {**statistics["splits"], "total": statistics["total"]}.items():
-        yield from _count(split, counts)
+        yield from list_counts(split, counts)
     for reason, count in left_out["counts"].items():
         yield {"measure": "left_out", "value": count, "reason": reason}
     yield {"measure": "documents_read", "value": left_out["documents_read"]}
@@ -87,20 +88,3 @@ def corpus(run: Run) -> Rows:
         for name, count in counts.items():
             measure = name if name.startswith("tokens") else f"aligned_{name}"
             yield {"measure": measure, "value": count, "split": split}
-
-
-def _count(split: str, counts: dict[str, Any]) -> Rows:
-    """Yield the numbers of `corpus.statistics.describe` for one split."""
-    parts = {"ne_spans": ("named_entities", "label"), "pos": ("words", "group")}
-    for name, count in counts.items():
-        if name == "lost":
-            for nesting, losses in count.items():
-                about = {"split": split, "nesting": nesting}
-                for lost, number in losses.items():
-                    yield {"measure": f"lost_{lost}", "value": number, **about}
-        elif name in parts:
-            measure, column = parts[name]
-            for part, number in count.items():
-                yield {"measure": measure, "value": number, "split": split, column: part}
-        else:
-            yield {"measure": name, "value": count, "split": split}
