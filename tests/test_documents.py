@@ -63,11 +63,6 @@ def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None
 NUMBER = re.compile(r"[−+]?\d+\.\d{3,}(?!\d)")
 
 
-def round_all(text: str, digits: int) -> set[float]:
-    found = re.findall(r"\d[\d,]*\.\d+", text)
-    return {round(float(one.replace(",", "")) + 1e-9, digits) for one in found}
-
-
 @pytest.mark.parametrize("name", ["README.md", "docs/findings.md"])
 def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> None:
     """With three digits or more after the point, but those of studies that are removed."""
@@ -77,10 +72,12 @@ def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> 
         if section.startswith(("## Removed", "## Using", "## Limitations")):
             continue
         links = {*re.findall(r"\](?:\(|: )((?:\.\./)?results/[\w-]+/README\.md)", section)}
-        shown = "\n".join((page.parent / link).read_text() for link in links)
+        pages = "\n".join((page.parent / link).read_text() for link in links).replace(",", "")
+        shown = [float(one) + 1e-9 for one in re.findall(r"\d+\.\d+", pages)]
         for number in NUMBER.findall(section):
             digits = len(number.partition(".")[2])
-            assert round(float(number.lstrip("−+")), digits) in round_all(shown, digits), number
+            rounded = {round(one, digits) for one in shown}
+            assert round(float(number.lstrip("−+")), digits) in rounded, number
             checked += 1
     assert checked > 8
 

@@ -159,18 +159,12 @@ LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
 
 
 def fits(mention: Mention, others: Sequence[Mention]) -> bool:
-    """A chain can't cross itself."""
-    return all(
-        mention.end <= m.start or m.end <= mention.start or nests(m, mention)
-        for m in others
-        if m.chain == mention.chain
-    )
-
-
-def nests(one: Mention, other: Mention) -> bool:
-    """One inside the other with both ends apart, so that no brackets' order is free."""
-    outer, inner = sorted((one, other), key=lambda m: m.start)
-    return outer.start < inner.start < inner.end < outer.end
+    """A chain can't cross itself; nested mentions have both ends apart, so that no brackets' order
+    is free.
+    """
+    own = [m for m in others if m.chain == mention.chain]
+    beside = [m for m in own if m.start < mention.end and mention.start < m.end]
+    return all((m.start - mention.start) * (m.end - mention.end) < 0 for m in beside)
 
 
 def write(document: Document) -> list[str]:

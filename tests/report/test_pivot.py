@@ -17,6 +17,7 @@ from entity_transformers.report.perplexity import GUIDED
 from entity_transformers.report.pivot import Measure, models, values
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
+from entity_transformers.report.vectors import LAYERS
 
 VALUES = {("gpt2", 1): 1.0, ("gpt2", 2): 3.0, ("gpt2e", 1): 2.0, ("gpt2e", 2): 8.0}
 
@@ -155,3 +156,13 @@ def test_table_3_has_logarithms_beside_the_paper_s(tables) -> None:
     assert str(rows["GPT2"][1]) == "5.3935"  # exp: 219.97, as printed
     assert rows["GPT2E − GPT2"][1].value == pytest.approx(math.log(196.81 / 219.97))
     assert rows["GPT2E − GPT2"][2].value == pytest.approx(-0.03, abs=0.005)
+
+
+def test_a_first_tagger_may_mix_layers_or_a_second_one(entries: dict[str, ModelEntry]) -> None:
+    rows = []
+    for model, reading in (("gpt2", "mixed"), ("gpt2e", "")):
+        about = {"step": "ner", "model": model, "seed": 1, "reading": reading}
+        rows += make_rows(about, layers_gamma=2.0) + make_rows(about | {"layer": 0}, layer_weight=1)
+    table = LAYERS.build(make_results(rows, None, tuple(entries.values())))
+    found = [[*map(str, row)] for row in table.rows]
+    assert found == [[name, "2.000", "1.000"] for name in ("GPT2", "GPT2E")]
