@@ -81,12 +81,12 @@ def test_whole_words_are_chosen() -> None:
     assert abs(np.delete(found.mean(0), 20) - share).max() < 5 * error
 
 
-def test_a_model_hides_whole_words_where_it_is_told() -> None:
-    entry = tiny_entry("bert", whole_words=True, mask_rate=0.5, mask_share=1.0, random_share=0.0)
-    corpus = tiny_corpus()
+@pytest.mark.parametrize("kind", ["bert", "electra"])
+def test_a_model_hides_whole_words_where_it_is_told(kind: str) -> None:
+    entry, corpus = tiny_entry(kind, whole_words=True, mask_rate=0.5), tiny_corpus()
     corpus = replace(corpus, words=corpus.words // 2)  # words of two tokens
     window = WindowPlan(corpus, streams=2, window=WINDOW, windows=3, seed=2)[0]
-    shown = tiny.tiny_model("bert").draw(window, entry.lm, np.random.default_rng(0))
+    shown = tiny.tiny_model(kind).draw(window, entry.lm, np.random.default_rng(0))
     hidden = shown.targets != IGNORED
     assert hidden.any()
     same = window.words[:, 1:] == window.words[:, :-1]

@@ -213,6 +213,8 @@ class MaskedParams(LmParams):
 
     mask_rate: Annotated[Number, Field(gt=0, lt=1)] = 0.15
     """share of a window's text that is to be predicted"""
+    whole_words: bool = False
+    """hide whole words, as BERT's authors did later, in place of single tokens"""
     positions: Tokens | None = None
     """positions that the model has, for later trainings in longer windows; null: the window"""
 
@@ -237,8 +239,6 @@ class BertParams(MaskedParams):
     """of the tokens to be predicted, how many the mask stands for"""
     random_share: Fraction = 0.1
     """and how many a random token; the others are left as they are"""
-    whole_words: bool = False
-    """hide whole words, as BERT's authors did later, in place of single tokens"""
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

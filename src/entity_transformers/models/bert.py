@@ -20,7 +20,7 @@ from transformers import BertConfig, BertForMaskedLM
 from entity_transformers.artifacts import read_json
 from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.kinds.params import BertParams
+from entity_transformers.kinds.params import BertParams, MaskedParams
 from entity_transformers.models.base import IGNORED, Batch, find_together
 from entity_transformers.models.folders import Pretrained
 from entity_transformers.models.gpt2 import Remembering
@@ -50,12 +50,7 @@ class BERT(Pretrained):
         return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
 
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
-        text, rate = ~window.begins, params.mask_rate
-        chosen = (
-            choose_words(text, window.words, rate, generator)
-            if params.whole_words
-            else choose(text, rate, generator)
-        )
+        chosen = choose_hidden(window, params, generator)
         shown = corrupt(
             window.tokens,
             chosen,
@@ -126,6 +121,16 @@ def shape(lm: Any, vocabulary: int, end: int) -> Mapping[str, Any]:
         "eos_token_id": end,
         "pad_token_id": None,  # its embedding would never be trained
     }
+
+
+def choose_hidden(
+    window: Window, params: MaskedParams, generator: np.random.Generator
+) -> np.ndarray:
+    """Choose what is to be predicted in a window, bool [B, T]: tokens or whole words."""
+    text, rate = ~window.begins, params.mask_rate
+    if params.whole_words:
+        return choose_words(text, window.words, rate, generator)
+    return choose(text, rate, generator)
 
 
 def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.ndarray:

@@ -29,7 +29,7 @@ from entity_transformers.corpus.windows import Window
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.kinds.params import ElectraParams
 from entity_transformers.models.base import IGNORED, Batch
-from entity_transformers.models.bert import choose, pick, read, shape
+from entity_transformers.models.bert import choose_hidden, pick, read, shape
 from entity_transformers.models.folders import Pretrained
 
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings", "LayerNorm")
@@ -79,7 +79,7 @@ class ELECTRA(Pretrained):
         return read(self.module.electra, batch).last_hidden_state, state
 
     def draw(self, window: Window, params: ElectraParams, generator: np.random.Generator) -> Window:
-        chosen = choose(~window.begins, params.mask_rate, generator)
+        chosen = choose_hidden(window, params, generator)
         shown = np.where(chosen, self.mask, window.tokens)
         targets = np.where(chosen, window.tokens, IGNORED)
         # drawn here, so that the sampled tokens depend on the window alone
