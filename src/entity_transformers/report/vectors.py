@@ -133,7 +133,7 @@ ACROSS = Pivot(
     title="Table 4, across models: the same words in both",
     step=SIMILARITY,
     where={"measure": "cka"},
-    rows=(runs(pair=True), values("context", CONTEXTS, "Context")),
+    rows=(runs(), values("context", CONTEXTS, "Context")),
     columns=(cross(GROUPS, [Measure("", digits=4)]),),
     sparse=True,
     measures="""Linear CKA of a model's vectors and the baseline's vectors of the same words; 1
