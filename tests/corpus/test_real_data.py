@@ -10,8 +10,7 @@ from entity_transformers.corpus.document import SPLITS, Documents
 from entity_transformers.corpus.download import VARIABLE, locate
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.statistics import describe
-from entity_transformers.steps.corpus import _count as count
+from entity_transformers.corpus.statistics import describe, list_counts
 from entity_transformers.study.params import load
 
 pytestmark = pytest.mark.slow
@@ -34,7 +33,7 @@ def test_ontogum_has_the_counts_of_the_committed_study(root: Path, tmp_path: Pat
     how = {"exclude": ["GUM_reddit_*"], "bad_documents": "skip"}
     corpus = read_corpus("ontogum", find("ontogum", tmp_path), **how)
     found = describe((drop_singletons(document) for document in corpus), "outermost")
-    counted = [row for split, counts in found["splits"].items() for row in count(split, counts)]
+    counted = [row for split, counts in found["splits"].items() for row in list_counts(split, counts)]
     assert len(counted) > 100
     for row in counted:
         assert row["value"] == committed[tuple(str(row.get(key, "")) for key in keys)]
