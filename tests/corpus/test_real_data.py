@@ -33,7 +33,7 @@ def test_ontogum_has_the_counts_of_the_committed_study(root: Path, tmp_path: Pat
     how = {"exclude": ["GUM_reddit_*"], "bad_documents": "skip"}
     corpus = read_corpus("ontogum", find("ontogum", tmp_path), **how)
     found = describe((drop_singletons(document) for document in corpus), "outermost")
-    counted = [row for split, counts in found["splits"].items() for row in list_counts(split, counts)]
+    counted = [row for one in found["splits"].items() for row in list_counts(*one)]
     assert len(counted) > 100
     for row in counted:
         assert row["value"] == committed[tuple(str(row.get(key, "")) for key in keys)]
