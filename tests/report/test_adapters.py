@@ -14,17 +14,17 @@ DOCUMENTS = 40
 
 
 def make(told: float, lagged: float) -> Results:
-    """Losses: 3.5 without labels, 3.49 by LoRA, 3.2 in longer windows, 3.1 with a guided head, and
-    as given.
+    """Losses: 3.5 without labels, 3.49 by LoRA, 3.2 in longer windows, 3.1 with a guided head, 3.4
+    in more blocks and 3.38 with labels there, and as given.
     """
     losses = {"none": 3.5, "lora": 3.49, "lora-long": 3.2, "next": told, "lagged": lagged}
-    losses["lora-guided"] = 3.1
+    losses |= {"lora-guided": 3.1, "lora-all": 3.4, "gold-all": 3.38}
     rows, units, entries = [], [], []
     difficulty = np.random.default_rng(1).normal(0, 0.3, DOCUMENTS)
     for name, mean in losses.items():
         labels, adapter = ("gold", "lora") if name.startswith("lora") else (name, "entities")
-        window = 2048 if name == "lora-long" else 256
-        how = {"labels": labels, "adapter": adapter, "window": window}
+        how = {"labels": labels.removesuffix("-all"), "adapter": adapter}
+        how |= {"window": 2048 if name == "lora-long" else 256, "blocks": 2 if "all" in name else 1}
         how["antecedent_weight"] = float(name == "lora-guided")
         entry = tiny_entry("pretrained-entities", **how)
         entries.append(replace(entry, name=name))
@@ -48,14 +48,15 @@ def make(told: float, lagged: float) -> Results:
 ])  # fmt: skip
 def test_a_verdict_is_given_where_the_positive_control_passes(told, lagged, said):
     results = make(told, lagged)
-    [sentence] = say_adapters(results)
-    assert said in sentence
+    assert said in " ".join(say_adapters(results))
     table = ADAPTERS.build(results)
     assert table.columns[1:4] == ("Dev, rate 0.001", "Dev, rate 0.003", "Test")
     cells = {row[0]: row[4] for row in table.rows}
-    found = cells["after a mention has ended"].value
-    assert found == pytest.approx(lagged - 3.49, abs=0.002)
     assert str(cells["LoRA"]) == "–"
-    guided = cells["LoRA, a head guided by labels: as the paper gives them"].value
-    assert guided == pytest.approx(3.1 - 3.49, abs=0.002)
-    assert cells["LoRA, in windows of 2,048"].value == pytest.approx(3.2 - 3.49, abs=0.002)
+    for name, gap in (
+        ("after a mention has ended", lagged - 3.49),
+        ("LoRA, a head guided by labels: as the paper gives them", 3.1 - 3.49),
+        ("LoRA, in windows of 2,048", 3.2 - 3.49),
+        ("as the paper gives them, in 2 blocks", 3.38 - 3.4),
+    ):
+        assert cells[name].value == pytest.approx(gap, abs=0.002)

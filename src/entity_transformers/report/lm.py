@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import figures, intervals, paper, vectors
@@ -294,16 +295,18 @@ NAMES = {
 
 def list_adapters(results: Results) -> dict[str, ModelEntry]:
     """Return the entries by the labels that they read, or as LoRA if they have no memory; names
-    include the window if it is not the shortest.
+    include the blocks that learn and the window if these are not the fewest and the shortest.
     """
     found = [m for m in results.measured(STEP) if m.kind.name == "pretrained-entities"]
-    shortest, named = min((model.lm.window for model in found), default=0), {}
+    shortest = min((model.lm.window for model in found), default=0)
+    fewest, named = min((model.lm.blocks for model in found), default=0), {}
     for model in found:
         lm, name = model.lm, NAMES.get(model.labels, model.labels)
         if lm.adapter == "lora":
             name = f"LoRA, a head guided by labels: {name}" if lm.antecedent_weight else "LoRA"
         elif not lm.entity_alibi:
             name += ", in the paper's attention"
+        name += f", in {lm.blocks} blocks" * (lm.blocks > fewest)
         named[name + f", in windows of {lm.window:,}" * (lm.window > shortest)] = model
     return named
 
@@ -314,6 +317,14 @@ def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | No
     return intervals.compare(results, (listed.get(ours), key), (listed.get(theirs), key))
 
 
+def _find_control(results: Results, place: Place, name: str) -> Place | None:
+    """Return what leads to the entry of this name that learns in as many blocks; None without."""
+    blocks = place["model"].lm.blocks
+    names = name, f"{name}, in {blocks} blocks"
+    alike = {n: m for n, m in list_adapters(results).items() if m.lm.blocks == blocks}
+    return next(({"model": model} for own, model in alike.items() if own in names), None)
+
+
 def _adapter_columns(results: Results, _: Place) -> Iterator[Measure]:
     for rate in results.frame.distinct("learning_rate", STEP, measure="trial_loss"):
         place = {"learning_rate": rate, "split": "dev"}
@@ -322,8 +333,8 @@ def _adapter_columns(results: Results, _: Place) -> Iterator[Measure]:
     scored = {"step": "perplexity", "split": split, "entities": "on"}
     yield Measure("Test", "loss", 4, shows="plain", place=scored)
     for name, heading in (("LoRA", "minus LoRA"), (NAMES["none"], "minus no labels")):
-        other = {"model": list_adapters(results).get(name)}
-        yield Measure(heading, "loss", 4, place=scored, against=other)
+        control = partial(_find_control, name=name)
+        yield Measure(heading, "loss", 4, place=scored, against=control)
 
 
 ADAPTERS = Pivot(
@@ -334,7 +345,8 @@ ADAPTERS = Pivot(
     columns=(_adapter_columns,),
     measures="""Loss in nats per token by the labels read: on dev at each learning rate (the best
         one is used), and on test.""",
-    note=f"""LoRA has as many parameters in the same blocks and no memory. If the positive control
+    note=f"""LoRA has as many parameters in the same blocks and no memory. What is subtracted learns
+        in as many blocks. If the positive control
         does not beat the model without labels by {-LEARNT} nats, the model has not learnt to use
         the memory, and the other rows do not say what labels are worth. Entries in longer windows
         also differ from the others by their windows.""",
