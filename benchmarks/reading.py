@@ -185,7 +185,7 @@ def compare_training(report: Report, folder: Path, rounds: int) -> None:
     )  # fmt: skip
     learning = [*adapted.module.parameters(), *whole.module.parameters()]
     optimizer = torch.optim.AdamW([one for one in learning if one.requires_grad], lr=0.0)
-    upper, places = adapted.above(cut, states), index_states(corpus)
+    upper, places = adapted.above(states), index_states(corpus)
 
     def step(reader: PretrainedE, text: AlignedCorpus) -> float:
         [reading] = read_windows(reader, text, window=WINDOW, stride=WINDOW, batch=4)

@@ -67,8 +67,9 @@ class _SummedLoss(torch.autograd.Function):
     ) -> Tensor:
         all_ours = torch.zeros(len(states), device=states.device)
         ours, copies = (all_ours, all_ours - 1e30) if share is None else (share, copied)
-        gradient = any(ctx.needs_input_grad)
-        found, *gradients = _walk(states, weight, targets, ours, copies, gradient, compiled)
+        needed = ctx.needs_input_grad
+        how = {"gradient": any(needed), "head_learns": needed[1], "compiled": compiled}
+        found, *gradients = _walk(states, weight, targets, ours, copies, **how)
         losses, parts = zip(*found, strict=True)
         if share is None:
             total = torch.zeros((), device=states.device)
@@ -82,7 +83,8 @@ class _SummedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        for_states, for_weight, *rest = (g * upstream[0] for g in ctx.saved_tensors)
+        saved = ctx.saved_tensors
+        for_states, for_weight, *rest = (None if g is None else g * upstream[0] for g in saved)
         return for_states, for_weight, None, *(rest or (None, None)), None
 
 
@@ -93,10 +95,11 @@ def _walk(
     share: Tensor,
     copied: Tensor,
     gradient: bool,
+    head_learns: bool,
     compiled: bool,
-) -> tuple[list[tuple[Tensor, Tensor]], Tensor, Tensor]:
+) -> tuple[list[tuple[Tensor, Tensor]], Tensor, Tensor | None]:
     """Return the results of `_differentiate` for each strip of logits, then the gradients with
-    respect to ``states`` and ``weight``, which are valid only with ``gradient``.
+    respect to ``states``, valid only with ``gradient``, and to ``weight``, if that learns.
     """
     differentiate = compile_once() if compiled else _differentiate
     device, kinds, vocabulary = states.device.type, (states.dtype, weight.dtype), len(weight)
@@ -108,7 +111,8 @@ def _walk(
     if device in ALIGNED:
         weight = functional.pad(weight, (0, 0, 0, -vocabulary % ALIGNED[device]))
     found, for_states = [], torch.empty_like(states)
-    for_weight = torch.zeros_like(weight, dtype=torch.promote_types(weight.dtype, torch.float32))
+    kind = torch.promote_types(weight.dtype, torch.float32)
+    for_weight = torch.zeros_like(weight, dtype=kind) if head_learns else None
     with torch.autocast(device, enabled=False):
         chunks = (x.split(chunk) for x in (states, for_states, targets, share, copied))
         for s, out, *rest in zip(*chunks, strict=True):
@@ -118,8 +122,10 @@ def _walk(
                 found.append(differentiate(rows[:, :vocabulary], wanted, ours, copies, gradient))
             if gradient:
                 torch.mm(logits, weight, out=out)
+            if for_weight is not None:
                 for_weight += logits.T @ s
-    return found, for_states.to(kinds[0]), for_weight[:vocabulary].to(kinds[1])
+    of_weight = None if for_weight is None else for_weight[:vocabulary].to(kinds[1])
+    return found, for_states.to(kinds[0]), of_weight
 
 
 @cache

@@ -33,6 +33,7 @@ from entity_transformers.models.base import Batch, State, find_blocks
 from entity_transformers.models.gpt2 import Remembering
 from entity_transformers.models.gpt2_antecedent import antecedent_losses
 from entity_transformers.models.gpt2e.adapter import add_entity_attention
+from entity_transformers.models.loss import compute_loss
 from entity_transformers.models.pretrained import PretrainedLM
 from entity_transformers.models.weights import find_weights
 from entity_transformers.step import Row, Run
@@ -295,7 +296,8 @@ def sum_window(model: PretrainedE, reading: Reading, text: AlignedCorpus) -> tup
     """Return the summed nats of the tokens that a window predicts, and their number."""
     where, hidden = reading.predict()
     wanted = torch.from_numpy(text.tokens[where].astype(np.int64)).to(model.device)
-    return model.nats(hidden[None], wanted[None]).sum(), len(where)
+    hidden = hidden.to(model.output_weight.dtype)
+    return compute_loss(model, hidden[None], wanted[None]), len(where)
 
 
 @torch.inference_mode()
