@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 import training
@@ -57,7 +58,7 @@ class Plain(nn.Module):
         losses = []
         for half, order in zip(self.halves, (tokens, tokens.flip(1)), strict=True):
             states = self.embeddings(order[:, :-1])
-            for i, layer in enumerate(half):
+            for i, layer in enumerate(cast(nn.ModuleList, half)):
                 given = self.dropout(states)
                 states, _ = layer(given)
                 states = states + given if i else states

@@ -25,7 +25,7 @@ from entity_transformers.provenance import git_commit
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 Figure = dict[str, Any]
-Sides = dict[str, Callable[[], object]]
+Sides = dict[str, Callable[[], Any]]
 
 
 @dataclass
@@ -190,11 +190,13 @@ class Report:
             self.row(side, speed=[tokens[side] / one for one in seconds.wall])
         for one, other, target in pairs:
             more = tokens[one] / tokens[other]
-            found = {
-                "ratio": ratios(times[other].wall, times[one].wall),
-                "cpu": ratios(times[other].cpu, times[one].cpu),
+            values: dict[str, Any] = {
+                key: [more * ratio for ratio in ratios(slower, faster)]
+                for key, slower, faster in (
+                    ("ratio", times[other].wall, times[one].wall),
+                    ("cpu", times[other].cpu, times[one].cpu),
+                )
             }
-            values = {key: [more * ratio for ratio in each] for key, each in found.items()}
             self.row(f"{one} / {other}", ratio_of=other, at_least=target, **values)
 
     def write(self) -> None:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from common import Column, Report, interleave, make_parser, ratios, write_sample
+from common import Column, Report, Sides, interleave, make_parser, ratios, write_sample
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.readers import read_corpus
@@ -173,14 +174,14 @@ def main() -> None:
         whole, quarter = Path(name) / "whole", Path(name) / "quarter"
         write_sample(whole, options.words)
         write_sample(quarter, options.words // 4)
-        sides = {label: partial(action, whole) for label, action in READERS.items()}
+        sides: Sides = {label: partial(action, whole) for label, action in READERS.items()}
         sides[QUARTER] = partial(read_ours, quarter)
         times = interleave(sides, options.rounds, warm_up=False)
         align = interleave({"": partial(align_ours, whole)}, 1, warm_up=False)[""]
         report.head["settings"]["columns per word"] = round(split_lines(whole) / options.words, 1)
     ours = times[OURS].wall
     for label in READERS:
-        peer = {} if label == OURS else {"ratio": ratios(times[label].wall, ours)}
+        peer: dict[str, Any] = {} if label == OURS else {"ratio": ratios(times[label].wall, ours)}
         target = 3 if label == PEER else None
         report.row(label, **peer, time=times[label].wall, ratio_of=OURS, at_least=target)
     linear = ratios(ours, times[QUARTER].wall)

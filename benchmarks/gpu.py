@@ -24,6 +24,7 @@ import itertools
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -124,6 +125,12 @@ def prepare(side: Side, make: Callable[[Side], Training]) -> None:
     side.peak = torch.cuda.max_memory_allocated() - before
 
 
+def time_again(side: Side) -> None:
+    """Time a round of a side that fits, and keep its seconds."""
+    assert side.training is not None
+    side.seconds.append(time_round(side.training))
+
+
 def drop_if_too_large(side: Side, action: Callable[[], None]) -> None:
     """Do ``action``; if memory runs out the side leaves the comparison."""
     try:
@@ -148,13 +155,11 @@ def measure(sides: list[Side], make: Callable[[Side], Training], rounds: int) ->
     torch.compiler.reset()
     free_memory()
     for side in sides:
-        drop_if_too_large(side, lambda side=side: prepare(side, make))
+        drop_if_too_large(side, partial(prepare, side, make))
     for _ in range(rounds):
         for side in sides:
             if side.training is not None:
-                drop_if_too_large(
-                    side, lambda side=side: side.seconds.append(time_round(side.training))
-                )
+                drop_if_too_large(side, partial(time_again, side))
     for side in sides:
         if side.training is not None:
             side.saving = interleave({"": side.training._save}, 1, warm_up=False)[""].wall[0]
@@ -252,8 +257,9 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--attention", choices=("sdpa", "flex"), default="flex")
     parser.add_argument("--batches", type=int, nargs="+", help="left out: 1, 2, 4, ... that fit")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="at B = 1")
-    above = {"choices": MODES, "default": ("default",), "help": "above, those of --modes"}
-    parser.add_argument("--batch-modes", nargs="+", **above)
+    parser.add_argument(
+        "--batch-modes", nargs="+", choices=MODES, default=("default",), help="at B > 1"
+    )
     parser.add_argument("--peak-tflops", type=float, help="of a device that the table lacks")
     if parser.parse_known_args(arguments)[0].tiny:
         parser.set_defaults(**TINY)

@@ -16,6 +16,7 @@ import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from common import SPEEDS, Report, Sides, interleave, make_parser
@@ -95,7 +96,7 @@ def plain_electra(vocabulary: int) -> tuple[torch.nn.Module, Losses]:
 def plain_xlnet(vocabulary: int) -> tuple[torch.nn.Module, Losses]:
     """transformers' model with masks of a random order, its memory handed on."""
     entry = make_entry("xlnet")
-    model, kept = XLNetLMHeadModel(build_config(entry, vocabulary, 0)), []
+    model, kept = XLNetLMHeadModel(build_config(entry, vocabulary, 0)), list[Any]()
     count = round(WINDOW / entry.lm.partial_prediction)
 
     def lose(tokens: Tensor) -> Tensor:

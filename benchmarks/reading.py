@@ -76,8 +76,8 @@ def compare_windows(report: Report, model: PretrainedLM, rounds: int, documents:
     name = f"windows, {str(model.output_weight.dtype)[6:]}"
     sides: Sides = {f"{name}: ours": ours, f"{name}: plain loop": plain}
     times = interleave(sides, rounds, warm_up=False)
-    pairs = [(*sides, 1.3)]
-    report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), pairs)  # type: ignore[arg-type]
+    one, other = sides
+    report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), [(one, other, 1.3)])
 
 
 def make_passages(count: int) -> list[dict[str, Any]]:
@@ -142,10 +142,13 @@ def compare_harness(report: Report, model: PretrainedLM, folder: Path, rounds: i
             f"{name}: ours": ours,
             f"{name}: lm-evaluation-harness": partial(ask_harness, theirs, texts),
         }
-        found = [side() for side in sides.values()]
-        np.testing.assert_allclose(*found, rtol=1e-5, atol=SAME)  # of up to 250 nats in one sum
+        first, second = (side() for side in sides.values())
+        np.testing.assert_allclose(
+            first, second, rtol=1e-5, atol=SAME
+        )  # of up to 250 nats in one sum
         times = interleave(sides, rounds, warm_up=False)
-        report.speeds(times, dict.fromkeys(sides, tokens), [(*sides, 1.5)])  # type: ignore[arg-type]
+        one, other = sides
+        report.speeds(times, dict.fromkeys(sides, tokens), [(one, other, 1.5)])
 
 
 def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
@@ -164,8 +167,8 @@ def compare_cache(report: Report, model: PretrainedLM, rounds: int) -> None:
     name = f"a long document, {str(model.output_weight.dtype)[6:]}"
     sides: Sides = {f"{name}: 4,096 entries": lambda: read(4096), f"{name}: alone": lambda: read(0)}
     times = interleave(sides, rounds, warm_up=False)
-    pairs = [(*sides, 0.85)]
-    report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), pairs)  # type: ignore[arg-type]
+    cached, alone = sides
+    report.speeds(times, dict.fromkeys(sides, len(corpus.tokens)), [(cached, alone, 0.85)])
 
 
 def compare_training(report: Report, folder: Path, rounds: int) -> None:
@@ -200,8 +203,8 @@ def compare_training(report: Report, folder: Path, rounds: int) -> None:
         "training: read through all blocks": lambda: step(adapted, corpus),
         "training: LoRA in all blocks": lambda: step(whole, corpus),
     }
-    found = [side() for side in sides.values()]
-    np.testing.assert_allclose(found, found[:1] * 3, rtol=SAME)
+    losses = [side() for side in sides.values()]
+    np.testing.assert_allclose(losses, losses[:1] * 3, rtol=SAME)
     times = interleave(sides, rounds, warm_up=False)
     cached, through, everywhere = sides
     pairs = [(cached, through, 2.5), (cached, everywhere, None)]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,7 +118,7 @@ def compare_segments(report: Report, rounds: int) -> None:
     name = "transformer-xl"
     sides: Sides = {name: lambda: read_on(with_memory, window, state)}
     for stride in STRIDES:
-        sides[f"reread every {stride}"] = lambda new=stride: read_anew(without, window, new)
+        sides[f"reread every {stride}"] = partial(read_anew, without, window, stride)
     times = interleave(sides, rounds)
     scored = {name: ROWS * CONTEXT} | {f"reread every {n}": ROWS * n for n in STRIDES}
     pairs = [(name, f"reread every {n}", TARGET_XL if n == 1 else None) for n in STRIDES]

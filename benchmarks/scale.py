@@ -201,7 +201,7 @@ def main() -> None:
                 costs[size] = run_size(folder, size, set(STEPS) if size in longer else NEURAL)
     report, millions = Report(__doc__, COLUMNS, options), [size.words / 1e6 for size in longer]
     for what, cost in costs[least].items():
-        more = {
+        more: dict[str, Any] = {
             key: costs[some[-1]][what].seconds / max(1e-3, costs[some[0]][what].seconds)
             for key, some in others.items()
             if all(what in costs[size] for size in some)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from common import ROOT, Column, Report, interleave, make_parser, ratios
 
@@ -77,7 +78,7 @@ def main() -> None:
     times = interleave(sides, options.rounds, cpu_clock=count_children)
     for name, (_, peer, limit) in commands.items():
         cpu = times[name].cpu
-        ratio = {"ratio": ratios(cpu, times[peer].cpu)} if peer else {}
+        ratio: dict[str, Any] = {"ratio": ratios(cpu, times[peer].cpu)} if peer else {}
         wall = times[name].wall
         report.row(name, cpu=cpu, wall=wall, **ratio, ratio_of=peer, at_most=limit)
     report.write()

@@ -53,7 +53,7 @@ def start(device: str, threads: int, seed: int) -> torch.device:
     return chosen
 
 
-def is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether memory ran out; the CPU's allocator and CUDA's libraries raise RuntimeErrors."""
     import torch
 
