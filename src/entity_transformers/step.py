@@ -11,7 +11,7 @@ import pkgutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -182,6 +182,11 @@ class Run:
         return Path("work/downloads")
 
     @property
+    def states(self) -> Path:
+        """The folder of hidden states that several runs read."""
+        return Path("work/states")
+
+    @property
     def section(self) -> Any:
         """The step's own section of the study's values."""
         return getattr(self.params, self.step.name)
@@ -201,7 +206,18 @@ class Run:
         return load_model(self.home("lm"), self.entry.kind, device)
 
     @property
-    def reading(self) -> dict[str, int]:
+    def above(self) -> Any:
+        """What keeps the states below the blocks of the trained model that have learnt, and reads
+        these alone from them; None for a kind that learns as a whole.
+        """
+        read = getattr(self.trained, "read_above", None)
+        if read is None:
+            return None
+        [weights] = self.home("lm").glob("model*.safetensors")
+        return partial(read, weights=weights, folder=self.states)
+
+    @property
+    def reading(self) -> dict[str, Any]:
         """How the model reads a text: its window, stride, and number of documents side by side."""
         return {**self.params.reading(self.entry), "batch": self.params.perplexity.batch}
 

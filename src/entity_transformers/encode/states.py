@@ -6,7 +6,7 @@ indices of its states.
 
 import copy
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ from entity_transformers.encode.reader import read_windows
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.provenance import digest, file_digest
 
+Above = Callable[[AlignedCorpus, int], tuple[LanguageModel, AlignedCorpus]]
+"""Gives, for a text and a window, the upper blocks of a model, and the text as they read it: as
+indices of the kept states of the lower ones.
+"""
 log = logging.getLogger(__name__)
 NORMS = ("norm", "ln_f", "final_layer_norm")
 """Names of the layer norm after the last block in decoders of transformers."""

@@ -180,7 +180,7 @@ def train(run: Run) -> list[Row]:
         raise ValueError(f"models.{run.model}.blocks: {params.blocks}, expected at most {most}")
     texts = {split: give(run.tokens(split), run.entry.labels, seed) for split in ("train", "dev")}
     states = {
-        split: keep_states(base, weights, text, cut, params.window, Path("work/states"))
+        split: keep_states(base, weights, text, cut, params.window, run.states)
         for split, text in texts.items()
     }
     facts = {

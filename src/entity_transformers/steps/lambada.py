@@ -1,7 +1,5 @@
 """Step lambada (section 5, table 3): nats of whole passages and of their last words."""
 
-from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from entity_transformers.step import MODEL, Rows, Run, step
@@ -32,13 +30,10 @@ def lambada(run: Run) -> Rows:
     each passage's last word.
     """
     from entity_transformers.artifacts import read_json_lines
-    from entity_transformers.models.pretrained_entities import PretrainedE
     from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 
     passages = list(read_json_lines(run.home("passages") / "lambada.jsonl"))
     encoded = encode_passages(passages, run.tokenizer)
     how: dict[str, Any] = {"window": run.entry.lm.window, "batch": run.params.perplexity.batch}
-    if isinstance(run.trained, PretrainedE):
-        [weights] = run.home("lm").glob("model*.safetensors")
-        how["above"] = partial(run.trained.read_above, weights=weights, folder=Path("work/states"))
-    yield from passage_rows(score_passages(run.trained, encoded, **how))
+    scores = score_passages(run.trained, encoded, **how, above=run.above)
+    yield from passage_rows(scores)

@@ -1,5 +1,7 @@
 """Step perplexity (section 5, table 2): nats per token, entities on, off and shuffled."""
 
+from typing import Any
+
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.study.sections import PositiveInt, Section, Size, Splits
 
@@ -32,8 +34,9 @@ def perplexity(run: Run) -> Rows:
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import score_modes, split_rows
 
+    how: dict[str, Any] = {**run.reading, "seed": run.seed, "above": run.above}
     for split in run.section.splits:
         gold = run.split(split)
         given = give(gold, run.entry.labels, run.seed)
-        scores = score_modes(run.trained, given, **run.reading, seed=run.seed)
+        scores = score_modes(run.trained, given, **how)
         yield from split_rows(gold, scores, run.params.similarity.groups)

@@ -9,7 +9,7 @@ log-probability); a passage is right if every target token is the argmax.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +18,14 @@ import pandas as pd
 import torch
 from tokenizers import Tokenizer
 
-from entity_transformers.corpus.alignment import AlignedCorpus, find_end, spelled_out
+from entity_transformers.corpus.alignment import find_end, spelled_out
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_sources
 from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.encode.states import Above
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 from entity_transformers.tasks.perplexity import exp_or_none
-
-Above = Callable[[AlignedCorpus, int], tuple[LanguageModel, AlignedCorpus]]
 
 
 @dataclass(frozen=True)

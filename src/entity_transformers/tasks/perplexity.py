@@ -20,6 +20,7 @@ from torch import Tensor
 from entity_transformers.corpus.alignment import AlignedCorpus, summarise
 from entity_transformers.corpus.labels import give, shuffle_given
 from entity_transformers.encode.reader import compute_token_losses, read_windows
+from entity_transformers.encode.states import Above
 from entity_transformers.logs import log_progress
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.step import Row, Rows
@@ -30,15 +31,25 @@ DISTANCES = (1, 16, 64, 256, 1024)
 
 @torch.inference_mode()
 def score_corpus(
-    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int
+    model: LanguageModel,
+    corpus: AlignedCorpus,
+    *,
+    window: int,
+    stride: int,
+    batch: int,
+    above: Above | None = None,
 ) -> np.ndarray:
     """Return the negative log-likelihood of each token given its document so far and the split's
     labels, in nats, float32 [N]; 0 at the leading ``<|endoftext|>``.
 
-    Windows hold ``window`` inputs and advance by ``stride``; see `read_windows` for errors.
+    Windows hold ``window`` inputs and advance by ``stride``; see `read_windows` for errors. If
+    states of the lower blocks are kept, ``above`` gives the model and the text that read them; they
+    are those of windows that do not overlap, so others are read as a whole.
     """
-    nll = np.zeros(len(corpus.tokens), np.float32)
-    for reading in read_windows(model, corpus, window=window, stride=stride, batch=batch):
+    nll, text = np.zeros(len(corpus.tokens), np.float32), corpus
+    if above is not None and stride >= window:
+        model, text = above(corpus, window)
+    for reading in read_windows(model, text, window=window, stride=stride, batch=batch):
         where, hidden = reading.predict()
         nll[where] = compute_token_losses(model, hidden, corpus.tokens[where])
     return nll
@@ -52,14 +63,13 @@ def mean_loss(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> fl
 
 
 def score_modes(
-    model: LanguageModel, corpus: AlignedCorpus, *, window: int, stride: int, batch: int, seed: int
+    model: LanguageModel, corpus: AlignedCorpus, *, seed: int, **how: Any
 ) -> dict[str, np.ndarray]:
-    """Return `score_corpus` with the split's labels ``on``, ``off`` and ``shuffled`` (permuted
-    among a document's mentions by ``seed``).
+    """Return `score_corpus`, read as ``how`` says, with the split's labels ``on``, ``off`` and
+    ``shuffled`` (permuted among a document's mentions by ``seed``).
 
     If the model reads no entities or the split gives none, the three are one array.
     """
-    how: dict[str, Any] = {"window": window, "stride": stride, "batch": batch}
     off = score_corpus(model, give(corpus, "none"), **how)
     if not model.can("entities") or corpus.given is None or not corpus.given.any():
         return {"on": off, "off": off, "shuffled": off}
