@@ -182,11 +182,6 @@ class Run:
         return Path("work/downloads")
 
     @property
-    def states(self) -> Path:
-        """The folder of hidden states that several runs read."""
-        return Path("work/states")
-
-    @property
     def section(self) -> Any:
         """The step's own section of the study's values."""
         return getattr(self.params, self.step.name)
@@ -214,7 +209,7 @@ class Run:
         if read is None:
             return None
         [weights] = self.home("lm").glob("model*.safetensors")
-        return partial(read, weights=weights, folder=self.states)
+        return partial(read, weights=weights)
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -89,13 +89,13 @@ def test_cached_states_give_what_the_whole_model_does(folder, tmp_path, layer):
     model = make(folder, "entities")
     torch.manual_seed(7)
     stir(model.module, 0.1, 1.0, "entity_attn")
-    text = give(TEXT, layer)
-    upper = make_upper(model, folder, tmp_path)
+    text, upper = give(TEXT, layer), make_upper(model, folder, tmp_path)
     whole = score_corpus(model, text, **HOW)
     mean = whole.sum(dtype=np.float64) / (len(whole) - len(text))
     assert score_states(upper, text, WINDOW) == pytest.approx(mean, abs=2e-3)
     how = HOW | {"above": lambda read, _: (upper, index_states(read))}
-    np.testing.assert_allclose(score_corpus(model, text, **how), whole, atol=2e-2)
+    np.testing.assert_allclose(score_corpus(None, text, **how), whole, atol=2e-2)
+    score_corpus(model, text, **HOW | {"stride": WINDOW - 1, "above": pytest.fail})
     if layer == "gold":
         assert np.abs(score_corpus(model, give(TEXT, "none"), **HOW) - whole).max() > 0.1
 

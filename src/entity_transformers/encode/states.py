@@ -25,6 +25,7 @@ Above = Callable[[AlignedCorpus, int], tuple[LanguageModel, AlignedCorpus]]
 """Gives, for a text and a window, the upper blocks of a model, and the text as they read it: as
 indices of the kept states of the lower ones.
 """
+STATES = Path("work/states")
 log = logging.getLogger(__name__)
 NORMS = ("norm", "ln_f", "final_layer_norm")
 """Names of the layer norm after the last block in decoders of transformers."""
@@ -63,7 +64,7 @@ def keep_states(
     corpus: AlignedCorpus,
     block: int | None,
     window: int,
-    folder: Path,
+    folder: Path = STATES,
     stride: int | None = None,
 ) -> np.ndarray:
     """Return a corpus' hidden states, float16 [N, W], memory-mapped: those that enter block

@@ -26,7 +26,7 @@ from entity_transformers.artifacts import copy_file, read_json, write_csv, write
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import Reading, batch_by_length, read_windows
-from entity_transformers.encode.states import index_states, keep_states, split_blocks
+from entity_transformers.encode.states import STATES, index_states, keep_states, split_blocks
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models.base import Batch, State, find_blocks
@@ -67,7 +67,7 @@ class PretrainedE(Remembering, PretrainedLM):
         return made
 
     def read_above(
-        self, text: AlignedCorpus, window: int, weights: Path, folder: Path
+        self, text: AlignedCorpus, window: int, weights: Path, folder: Path = STATES
     ) -> tuple[Self, AlignedCorpus]:
         """Return the blocks that learn alone, and the text as indices of the states that they read
         in windows; ``folder`` keeps these for every model with this base (its ``weights``).
@@ -180,8 +180,7 @@ def train(run: Run) -> list[Row]:
         raise ValueError(f"models.{run.model}.blocks: {params.blocks}, expected at most {most}")
     texts = {split: give(run.tokens(split), run.entry.labels, seed) for split in ("train", "dev")}
     states = {
-        split: keep_states(base, weights, text, cut, params.window, run.states)
-        for split, text in texts.items()
+        split: keep_states(base, weights, text, cut, params.window) for split, text in texts.items()
     }
     facts = {
         "adapter": params.adapter,

@@ -345,11 +345,11 @@ ADAPTERS = Pivot(
     columns=(_adapter_columns,),
     measures="""Loss in nats per token by the labels read: on dev at each learning rate (the best
         one is used), and on test.""",
-    note=f"""LoRA has as many parameters in the same blocks and no memory. What is subtracted learns
-        in as many blocks. If the positive control
-        does not beat the model without labels by {-LEARNT} nats, the model has not learnt to use
-        the memory, and the other rows do not say what labels are worth. Entries in longer windows
-        also differ from the others by their windows.""",
+    note=f"""LoRA has as many parameters in the same blocks and no memory. Each entry is
+        compared with one that learns in as many blocks. If the positive control does not beat the
+        model without labels by {-LEARNT} nats, the model has not learnt to use the memory, and the
+        other rows do not say what labels are worth. Entries in longer windows also differ from the
+        others by their windows.""",
 )
 
 

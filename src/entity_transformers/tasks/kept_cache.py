@@ -11,7 +11,6 @@ Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -114,8 +113,7 @@ def read_texts(reading: Reading) -> Iterator[tuple[slice, Tensor, np.ndarray, li
     """
     model, corpus, window = reading.model, reading.corpus, reading.window
     [weights] = [one for one in list_weights(reading.home) if one.suffix == ".safetensors"]
-    folder = Path("work/states")
-    states = keep_states(model, weights, corpus, None, window, folder, reading.stride)
+    states = keep_states(model, weights, corpus, None, window, stride=reading.stride)
     for d in log_progress(range(len(corpus)), f"window {window}: texts"):
         own = corpus.document(d)
         before = torch.from_numpy(states[own].copy()).to(model.device)
