@@ -79,6 +79,8 @@ def find_given_spans(corpus: AlignedCorpus) -> np.ndarray:
     given = corpus.given
     assert given is not None
     change, base = split_layer(corpus.layer)
+    if change == "next":
+        return shift_labels(corpus, find_spans(corpus, base), nothing=-1)
     if change not in ("lagged", "random") and base != "nouns":
         return find_spans(corpus, base)
     named = given > 0  # these labels stand on other tokens than the mentions
@@ -98,15 +100,16 @@ def shuffle_given(corpus: AlignedCorpus, seed: int) -> AlignedCorpus:
 def shuffle_labels(
     corpus: AlignedCorpus, labels: np.ndarray, seed: int, spans: np.ndarray
 ) -> np.ndarray:
-    """Permute labels among each document's mentions, numbered by ``spans``; int32 [N]."""
+    """Permute labels among the mentions of each document that have tokens here; ``spans`` numbers
+    them, with gaps where the corpus holds a part of a document; int32 [N].
+    """
     shuffled = np.zeros_like(labels)
     for d, part in enumerate(corpus.slices):
-        own, inside = spans[part], spans[part] >= 0
-        if inside.any():
-            label_of = np.zeros(own.max() + 1, labels.dtype)
-            label_of[own[inside]] = labels[part][inside]
-            permuted = np.random.default_rng([seed, d]).permutation(label_of)
-            shuffled[part] = np.where(inside, permuted[np.maximum(own, 0)], 0)
+        inside = np.flatnonzero(spans[part] >= 0) + part.start
+        numbers, own = np.unique(spans[inside], return_inverse=True)
+        label_of = np.zeros(len(numbers), labels.dtype)
+        label_of[own] = labels[inside]
+        shuffled[inside] = np.random.default_rng([seed, d]).permutation(label_of)[own]
     return shuffled
 
 
@@ -148,12 +151,13 @@ def draw_labels(corpus: AlignedCorpus, spans: np.ndarray, seed: int) -> np.ndarr
     return name_by_spelling(corpus, drawn)
 
 
-def shift_labels(corpus: AlignedCorpus, labels: np.ndarray) -> np.ndarray:
-    """Move each token's label to the token before it, int32 [N]. This gives away what is to be
-    predicted: a positive control of what a model can do with labels.
+def shift_labels(corpus: AlignedCorpus, labels: np.ndarray, nothing: int = 0) -> np.ndarray:
+    """Move each token's label to the token before it, int32 [N]; the last of a document gets
+    ``nothing``. This gives away what is to be predicted: a positive control of what a model can do
+    with labels.
     """
-    shifted = np.append(labels[1:], np.zeros(1, labels.dtype))[: len(labels)]
-    shifted[corpus.offsets[1:] - 1] = 0
+    shifted = np.append(labels[1:], np.full(1, nothing, labels.dtype))[: len(labels)]
+    shifted[corpus.offsets[1:] - 1] = nothing
     return shifted
 
 
