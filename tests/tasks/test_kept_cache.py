@@ -31,13 +31,14 @@ def keep_odd(start: int) -> np.ndarray:
 def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int) -> None:
     keeps = (keep_odd, np.arange)
     given = torch.from_numpy(STATES), torch.from_numpy(TOKENS)
-    found, held = kept_cache.read_kept(*given, keeps, window, stride)
+    found, filled, held = kept_cache.read_kept(*given, keeps, window, stride)
     unit = STATES.astype(np.float64)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     for t in range(N - 1):  # the state before token t + 1
         start = 0 if t < window else (t - window) // stride * stride + stride
         for k, keep in enumerate(keeps):
             kept = [place for place in keep(start) if place > 0]
+            assert filled[k, t + 1] == bool(kept)
             for a, theta in enumerate(THETAS):
                 share = np.zeros(4)  # of each token
                 for place in kept:
@@ -49,6 +50,23 @@ def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int)
     assert held == [4 * (2 * W + 8), (last - 1) * (2 * W + 8)]
 
 
+def test_with_a_cache_the_probabilities_of_all_tokens_sum_to_one() -> None:
+    """Also of those that it does not hold, and if every entry is far from the last state."""
+    states, tokens = STATES.copy(), TOKENS.copy()
+    states[:-2], states[-2] = -1, 1
+    model, filled, shares = np.full((4, N), 0.25), np.ones(N, bool), np.zeros((4, len(THETAS), N))
+    for token in range(4):
+        tokens[-1] = token
+        given = torch.from_numpy(states), torch.from_numpy(tokens)
+        found, filled, _ = kept_cache.read_kept(*given, [keep_odd, np.arange], 9, 3)
+        shares[token] = found[0]
+    assert filled[0, -1] and {*TOKENS[keep_odd(21)]} < {*range(4)}
+    caches = [CacheScores(one, share[None], filled[0]) for one, share in zip(model, shares)]
+    for a in range(len(THETAS)):
+        total = sum(np.exp(-mix(one, 0, a, 0.4))[-1] for one in caches)
+        assert total == pytest.approx(1)
+
+
 def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
     names, lengths = ("d", "a", "c", "b"), np.array([30, 40, 20, 50])
     folds = fold_texts(names)
@@ -58,8 +76,9 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
     offsets = np.cumsum([0, *lengths])
     model = RANDOM.random(140) * 0.5
     cache = RANDOM.random((len(THETAS), 140)).astype(np.float32)
-    cache[:, 31:40] = 0  # nothing is kept yet
-    nats, chosen = cross_fit(model, cache, offsets, folds)
+    cache[:, 31:45] = 0  # nothing is kept yet, or only other tokens are
+    filled = (np.arange(140) < 31) | (np.arange(140) >= 40)
+    nats, chosen = cross_fit(model, cache, filled, offsets, folds)
     tokens = np.arange(140)
     first = np.isin(tokens, offsets[:-1])
     for judged in (0, 1):
@@ -67,7 +86,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
         own = (inside == judged) & ~first
         other = (inside != judged) & ~first
         scores = [
-            CacheScores(model[at], cache[None, :, at].astype(float), cache[0, at] > 0)
+            CacheScores(model[at], cache[None, :, at].astype(float), filled[at])
             for at in (own, other)
         ]
         best = choose(scores[1], 0)
@@ -76,9 +95,10 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
         np.testing.assert_allclose(nats[own], expected, rtol=1e-4)
     assert (nats[first] == 0).all()
     np.testing.assert_allclose(nats[31:40], -np.log(model[31:40]))
+    assert (nats[40:45] > -np.log(model[40:45])).all()
     # what the judged fold says has no part in what is chosen for it
     changed = np.where(np.repeat(folds, lengths), cache[:, ::-1], cache)
-    assert cross_fit(model, changed, offsets, folds)[1][1] == chosen[1]
+    assert cross_fit(model, changed, filled, offsets, folds)[1][1] == chosen[1]
 
 
 def test_rows_without_a_cache_are_the_models_own(tmp_path, monkeypatch):

@@ -33,30 +33,34 @@ THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
 @torch.inference_mode()
 def read_kept(
     states: Tensor, tokens: Tensor, keeps: Sequence[Keep], window: int, stride: int
-) -> tuple[np.ndarray, list[int]]:
-    """Return p_cache float32 [K, A, N] of each token of a text, 0 where the cache is empty, and the
-    most bytes that each cache holds. ``states`` float16 [N, W] predict the tokens that follow.
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Return p_cache float32 [K, A, N] of each token of a text; whether each cache holds anything
+    then, bool [K, N]; and the most bytes that each holds. ``states`` float16 [N, W] predict the
+    tokens that follow.
     """
     unit = functional.normalize(states.float(), dim=-1)
     found = torch.zeros(len(keeps), len(THETAS), len(tokens), device=states.device)
+    filled = np.zeros((len(keeps), len(tokens)), bool)
     held = [0] * len(keeps)
     for start, new, end in plan_windows(len(tokens) - 1, window, stride):
-        chosen = torch.zeros(start, len(keeps), device=states.device)
+        chosen = torch.zeros(start, len(keeps), device=states.device, dtype=torch.float64)
         for k, keep in enumerate(keeps):
             kept = keep(start)
             entries = torch.from_numpy(kept[kept > 0] - 1).to(states.device)
             held[k] = max(held[k], states[entries].nbytes + tokens[entries + 1].nbytes)
             chosen[entries, k] = 1
+            filled[k, new + 1 : end + 1] = len(entries) > 0
         close = unit[new:end] @ unit[:start].T
         if start:
             close -= close.amax(1, keepdim=True)
         same = tokens[new + 1 : end + 1, None] == tokens[1 : start + 1]
-        # one matrix product sums the weights of the entries of every policy
+        # one matrix product sums the weights of the entries of every policy, whose best entry may
+        # be so far from the best of all that float32 would have 0
         for a, theta in enumerate(THETAS):
-            weight = torch.exp(theta * close)
+            weight = torch.exp(theta * close.double())
             whole, hit = weight @ chosen, (weight * same) @ chosen
-            found[:, a, new + 1 : end + 1] = (hit / whole.clamp_min(1e-38)).T
-    return found.cpu().numpy(), held
+            found[:, a, new + 1 : end + 1] = (hit / whole.clamp_min(1e-300)).T
+    return found.cpu().numpy(), filled, held
 
 
 def measure_window(model: LanguageModel, window: int) -> int | None:
@@ -86,16 +90,20 @@ def fold_texts(names: Sequence[str]) -> np.ndarray:
 
 
 def cross_fit(
-    model: np.ndarray, cache: np.ndarray, offsets: np.ndarray, folds: np.ndarray
+    model: np.ndarray,
+    cache: np.ndarray,
+    filled: np.ndarray,
+    offsets: np.ndarray,
+    folds: np.ndarray,
 ) -> tuple[np.ndarray, list[tuple[float, float]]]:
     """Return the nats, float64 [N], of the tokens of all texts, each with the theta and lambda that
     are best on the other fold, and the values used in both folds. ``model`` [N] and ``cache`` [A,
-    N] are probabilities; the first token of a text has none.
+    N] are the probabilities of the tokens, ``filled`` bool [N] whether the cache holds anything.
+    The first token of a text has no probability.
     """
     nats, chosen = np.zeros(len(model)), []
     fold = np.repeat(folds, np.diff(offsets))
     fold_of = np.where(np.isin(np.arange(len(model)), offsets[:-1]), -1, fold)
-    filled: np.ndarray = np.any(cache > 0, axis=0)
     for judged in (0, 1):
         own, other = (
             CacheScores(model[at], cache[None, :, at], filled[at])
@@ -128,18 +136,20 @@ def score_caches(reading: Reading) -> Rows:
     corpus, window = reading.corpus, reading.window
     base, folds = np.ones(len(corpus.tokens)), fold_texts(corpus.names)
     cached = np.zeros((len(reading.keys), len(THETAS), len(base)), np.float32)
+    filled = np.zeros((len(reading.keys), len(base)), bool)
     held = np.zeros(len(reading.keys), int)
     for own, before, nats, keeps in read_texts(reading):
         base[own] = np.exp(-nats.astype(np.float64))
         wanted = torch.from_numpy(corpus.tokens[own]).to(reading.model.device)
-        cached[..., own], most = read_kept(before, wanted, keeps, window, reading.stride)
+        found = read_kept(before, wanted, keeps, window, reading.stride)
+        cached[..., own], filled[:, own], most = found
         held = np.maximum(held, most)
     about = {"split": corpus.split, "window": window}
     size = measure_window(reading.model, window)
     yield {"measure": "window_bytes", "value": size, "count": window, **about}
     yield from reading.list_rows(NOTHING, 0, -np.log(base))
-    for key, cache, most in zip(reading.keys, cached, held.tolist(), strict=True):
-        nats, chosen = cross_fit(base, cache, corpus.offsets, folds)
+    for key, *scores, most in zip(reading.keys, cached, filled, held.tolist(), strict=True):
+        nats, chosen = cross_fit(base, *scores, corpus.offsets, folds)
         yield from reading.list_rows(key, most, nats)
         for fold, (theta, weight) in enumerate(chosen):
             place = {"policy": key[0], "labels": key[1], "budget": key[2], "fold": fold}
