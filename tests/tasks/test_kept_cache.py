@@ -52,19 +52,16 @@ def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int)
 
 def test_with_a_cache_the_probabilities_of_all_tokens_sum_to_one() -> None:
     """Also of those that it does not hold, and if every entry is far from the last state."""
-    states, tokens = STATES.copy(), TOKENS.copy()
+    states, tokens, total = STATES.copy(), TOKENS.copy(), np.zeros(len(THETAS))
     states[:-2], states[-2] = -1, 1
-    model, filled, shares = np.full((4, N), 0.25), np.ones(N, bool), np.zeros((4, len(THETAS), N))
-    for token in range(4):
+    for token in range(VOCABULARY):
         tokens[-1] = token
         given = torch.from_numpy(states), torch.from_numpy(tokens)
-        found, filled, _ = kept_cache.read_kept(*given, [keep_odd, np.arange], 9, 3)
-        shares[token] = found[0]
-    assert filled[0, -1] and {*TOKENS[keep_odd(21)]} < {*range(4)}
-    caches = [CacheScores(one, share[None], filled[0]) for one, share in zip(model, shares)]
-    for a in range(len(THETAS)):
-        total = sum(np.exp(-mix(one, 0, a, 0.4))[-1] for one in caches)
-        assert total == pytest.approx(1)
+        found, filled, _ = kept_cache.read_kept(*given, [keep_odd], 9, 3)
+        scores = CacheScores(np.full(N, 1 / VOCABULARY), found, filled[0])
+        total += [np.exp(-mix(scores, 0, a, 0.4)[-1]) for a in range(len(THETAS))]
+    assert token not in TOKENS
+    assert total == pytest.approx(1)
 
 
 def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:

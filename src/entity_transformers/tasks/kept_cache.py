@@ -148,8 +148,8 @@ def score_caches(reading: Reading) -> Rows:
     size = measure_window(reading.model, window)
     yield {"measure": "window_bytes", "value": size, "count": window, **about}
     yield from reading.list_rows(NOTHING, 0, -np.log(base))
-    for key, *scores, most in zip(reading.keys, cached, filled, held.tolist(), strict=True):
-        nats, chosen = cross_fit(base, *scores, corpus.offsets, folds)
+    for k, (key, most) in enumerate(zip(reading.keys, held.tolist(), strict=True)):
+        nats, chosen = cross_fit(base, cached[k], filled[k], corpus.offsets, folds)
         yield from reading.list_rows(key, most, nats)
         for fold, (theta, weight) in enumerate(chosen):
             place = {"policy": key[0], "labels": key[1], "budget": key[2], "fold": fold}
