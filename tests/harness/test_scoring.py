@@ -112,35 +112,38 @@ def test_where_the_harness_is_not_installed_a_line_says_so(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("made", ["llama", "gpt2"])
 def test_what_neighbours_have_in_common_is_read_once(made: str, monkeypatch) -> None:
-    """The scores are those of each pair alone; at least the last given token is read with it."""
-    sizes = {"num_hidden_layers": 2, "max_position_embeddings": 64}
-    module = tiny_llama(**sizes) if made == "llama" else tiny_gpt2(vocab_size=40)
+    """The scores are those of each pair alone; at least the last given token is read with it,
+    and padding has no position beyond the model's last.
+    """
+    sizes = {"vocab_size": 40, "max_position_embeddings": 28}
+    module = tiny_llama(**sizes) if made == "llama" else tiny_gpt2(**sizes)
     with torch.no_grad():
         for weight in module.parameters():
             weight.mul_(8)  # lively, so that a wrong place shows
     model = PretrainedLM(module)
     begin = draw(30, 1)[0]
     pairs = [
-        *(Pair(begin[:20], draw(n, n)[0]) for n in (1, 4, 2)),  # three answers to one question
+        *(Pair(begin[:25], draw(n, n)[0]) for n in (1, 4, 2)),  # three answers to one question
         *(Pair([*begin[:20], n, *begin[22:25]], begin[25:28]) for n in (1, 2)),
         *(Pair([*begin[:9], n, *begin[11:20]], begin[20:25]) for n in (1, 2)),  # too little alike
         *(Pair([*draw(9, 5)[0], 3], draw(n, n)[0]) for n in (2, 3, 1, 3, 2)),  # five are too many
         *(Pair(begin * 2, [n]) for n in (1, 2)),  # more than a window
         *(Pair([n], [2]) for n in (1, 1)),  # nothing before the last given token
     ]
-    groups = find_groups(pairs, 32, 4)
-    assert groups == [([0, 1, 2], 19), ([3, 4], 20), ([7, 8, 9, 10], 9)]
+    groups = find_groups(pairs, 28, 4)
+    assert groups == [([0, 1, 2], 24), ([3, 4], 20), ([7, 8, 9, 10], 9)]
     read: list[int] = []
     encode = PretrainedLM.encode_branches
     monkeypatch.setattr(
         PretrainedLM, "encode_branches",
         lambda *args: read.append(len(args[4])) or encode(*args),
     )  # fmt: skip
-    found = score_pairs(model, pairs, window=32, batch=4)
+    found = score_pairs(model, pairs, window=28, batch=4)
     assert sorted(read) == [2, 3, 4]
-    for pair, (total, greedy) in zip(pairs, found, strict=True):
+    found += score_pairs(model, pairs, window=28, batch=16)
+    for pair, (total, greedy) in zip(pairs * 2, found, strict=True):
         with torch.no_grad():
-            logits = module(torch.tensor([pair.inputs[-32:]])).logits[0, -len(pair.wanted) :]
+            logits = module(torch.tensor([pair.inputs[-28:]])).logits[0, -len(pair.wanted) :]
         wanted = torch.tensor(pair.wanted)
         nats = torch.log_softmax(logits.double(), -1)[torch.arange(len(wanted)), wanted]
         assert total == pytest.approx(float(nats.sum()), rel=1e-5, abs=1e-6)

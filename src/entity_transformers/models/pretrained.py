@@ -73,10 +73,12 @@ class PretrainedLM(TakenOver, Wrapped):
         read = self.module.base_model(input_ids=begins, attention_mask=held.long(), use_cache=True)
         cache = read.past_key_values
         cache.batch_select_indices(of)
+        places = lengths[of, None] + torch.arange(rests.shape[1], device=rests.device)
+        last = None if self.context is None else self.context - 1  # padding may reach beyond it
         inputs = {
             "input_ids": rests,
             "attention_mask": torch.cat([held[of], torch.ones_like(rests, dtype=torch.bool)], 1),
-            "position_ids": lengths[of, None] + torch.arange(rests.shape[1], device=rests.device),
+            "position_ids": places.clamp(0, last),
         }
         states = self.module.base_model(**inputs, past_key_values=cache, use_cache=True)
         return states.last_hidden_state.float()
