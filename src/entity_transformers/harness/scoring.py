@@ -52,7 +52,7 @@ def score_pairs(
     The last ``window`` inputs are read. With entities, all given tokens are first read window by
     window, which leaves their mentions in a memory; the last inputs are then read with it, and no
     token of the continuation belongs to an entity. What neighbours have in common, as the options
-    of a question do, a pretrained model reads once. More wanted tokens than the window raise
+    of a question do, a `PretrainedLM` reads once. More wanted tokens than the window raise
     ValueError.
     """
     longest = max((len(pair.wanted) for pair in pairs), default=0)
@@ -63,7 +63,7 @@ def score_pairs(
         )
     lengths = np.array([min(len(pair.inputs), window) for pair in pairs], np.int64)
     scores: dict[int, tuple[float, bool]] = {}
-    if model.can("pretrained") and model.can("attend"):
+    if model.can("pretrained", "attend") and hasattr(model, "encode_branches"):
         groups = find_groups(pairs, window, batch)
         groups.sort(key=lambda group: -lengths[group[0]].max())
         for some in _batch_groups(groups, batch):
