@@ -32,14 +32,18 @@ def make_pair(length: int, wanted: int, seed: int, reads: bool) -> Pair:
 def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, memory: object):
     known = None if labels is None else torch.tensor([labels])
     hidden, _ = model.encode(Batch(torch.tensor([tokens]), known), memory)
-    return hidden[0, -1] @ model.output_weight.T
+    return model.logits(hidden[:, -1:])[0, 0]
 
 
-@pytest.mark.parametrize("reads", [True, False])
-def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(reads, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "reads"), [("gpt2e", True), ("gpt2e", False), ("gpt2-pointer", True)]
+)
+def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(
+    kind, reads, monkeypatch
+):
     """The memory is the document reader's; then one forward pass per token of the continuation."""
     monkeypatch.setattr(scoring, "GUESSED", 5)  # as if the words were many
-    model = lively_model("gpt2e", window=WINDOW)
+    model = lively_model(kind, window=WINDOW)
     shapes = [(40, 3), (25, 3), (24, 3), (31, 3), (4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (6, 4)]
     pairs = [make_pair(*shape, seed=sum(shape), reads=reads) for shape in shapes]
     reader = DocumentReader(model, window=WINDOW)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from entity_transformers.encode.reader import batch_by_length
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.gpt2 import Remembering
 
 SHARED = 0.75
 """The part of their inputs that neighbours must have in common to have it read once. Reading
@@ -47,7 +48,7 @@ def score_pairs(
     model: LanguageModel, pairs: Sequence[Pair], *, window: int, batch: int
 ) -> list[tuple[float, bool]]:
     """Return, for each pair, the log-probability of the wanted tokens in nats, and whether each of
-    them is the likeliest; ``batch`` pairs of similar length are read at a time.
+    them is the likeliest; at most ``batch`` pairs of similar length are read at a time.
 
     The last ``window`` inputs are read. With entities, all given tokens are first read window by
     window, which leaves their mentions in a memory; the last inputs are then read with it, and no
@@ -70,9 +71,13 @@ def score_pairs(
             found = _score_groups(model, pairs, some)
             scores |= dict(zip((row for rows, _ in some for row in rows), found, strict=True))
     lengths[[*scores]] = 0
-    for rows in batch_by_length(lengths, batch):
-        found = _score_batch(model, [pairs[row] for row in rows], window)
-        scores |= dict(zip(rows.tolist(), found, strict=True))
+    # some memories count what was read, where an `EntityMemory` passes over padding
+    counts = not isinstance(model, Remembering)
+    given = np.array([len(pair.given) * (counts and any(pair.entities)) for pair in pairs])
+    for size in np.unique(given):
+        for rows in batch_by_length(np.where(given == size, lengths, 0), batch):
+            found = _score_batch(model, [pairs[row] for row in rows], window)
+            scores |= dict(zip(rows.tolist(), found, strict=True))
     return [scores[row] for row in range(len(pairs))]
 
 
@@ -157,7 +162,9 @@ def _score_wanted(
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
-    """Return the memory of the given tokens; ended rows are padded with tokens of no entity."""
+    """Return the memory of the given tokens; ended rows are padded with tokens of no entity, which
+    only an `EntityMemory` passes over.
+    """
     memory = model.start(len(pairs), max(max(pair.entities, default=0) for pair in pairs))
     for start in range(0, max(len(pair.given) for pair in pairs), window):
         part = slice(start, start + window)
