@@ -68,7 +68,7 @@ def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(
         assert min(map(abs, gaps[:4])) > 1e-3
 
 
-def test_the_likeliest_continuation_is_greedy() -> None:
+def test_the_likeliest_continuation_is_greedy_and_so_is_an_empty_one() -> None:
     model = lively_model("gpt2e", window=WINDOW)
     tokens, entities = draw(7, 3)
     reader = DocumentReader(model, window=WINDOW)
@@ -76,8 +76,9 @@ def test_the_likeliest_continuation_is_greedy() -> None:
     with torch.no_grad():
         best = int(predict(model, tokens, entities, memory).argmax())
     pairs = [Pair(tokens, [word], entities) for word in (best, (best + 1) % 40)]
-    (_, first), (_, second) = score_pairs(model, pairs, window=WINDOW, batch=2)
-    assert (first, second) == (True, False)
+    pairs += [Pair([1], []), Pair([1, 2], [])]
+    (_, first), (_, second), *empty = score_pairs(model, pairs, window=WINDOW, batch=2)
+    assert (first, second, empty) == (True, False, [(0.0, True)] * 2)
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -133,6 +134,7 @@ def test_what_neighbours_have_in_common_is_read_once(made: str, monkeypatch) -> 
         *(Pair([*draw(9, 5)[0], 3], draw(n, n)[0]) for n in (2, 3, 1, 3, 2)),  # five are too many
         *(Pair(begin * 2, [n]) for n in (1, 2)),  # more than a window
         *(Pair([n], [2]) for n in (1, 1)),  # nothing before the last given token
+        *(Pair([5, 6, n], []) for n in (1, 1)),  # nothing wanted
     ]
     groups = find_groups(pairs, 28, 4)
     assert groups == [([0, 1, 2], 24), ([3, 4], 20), ([7, 8, 9, 10], 9)]
@@ -147,9 +149,9 @@ def test_what_neighbours_have_in_common_is_read_once(made: str, monkeypatch) -> 
     found += score_pairs(model, pairs, window=28, batch=16)
     found += score_pairs(DocumentReader(module).model, pairs, window=28, batch=4)
     for pair, (total, greedy) in zip(pairs * 3, found, strict=True):
+        inputs, wanted = pair.inputs[-28:], torch.tensor(pair.wanted, dtype=torch.int64)
         with torch.no_grad():
-            logits = module(torch.tensor([pair.inputs[-28:]])).logits[0, -len(pair.wanted) :]
-        wanted = torch.tensor(pair.wanted)
+            logits = module(torch.tensor([inputs])).logits[0, len(inputs) - len(wanted) :]
         nats = torch.log_softmax(logits.double(), -1)[torch.arange(len(wanted)), wanted]
         assert total == pytest.approx(float(nats.sum()), rel=1e-5, abs=1e-6)
         assert greedy == bool((logits.argmax(-1) == wanted).all())

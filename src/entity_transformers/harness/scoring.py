@@ -25,7 +25,7 @@ GUESSED = 512
 
 
 class Pair(NamedTuple):
-    """The tokens that are ``given``, at least one, and those ``wanted`` after them; ``entities``:
+    """The tokens that are ``given``, at least one, and any ``wanted`` after them; ``entities``:
     the entity of each given token, 0 for none, or empty if the model is to read none.
     """
 
@@ -63,7 +63,7 @@ def score_pairs(
             " leave the task out, or take a model with a longer window"
         )
     lengths = np.array([min(len(pair.inputs), window) for pair in pairs], np.int64)
-    scores: dict[int, tuple[float, bool]] = {}
+    scores = {row: (0.0, True) for row, pair in enumerate(pairs) if not pair.wanted}
     if model.can("pretrained", "attend") and hasattr(model, "encode_branches"):
         groups = find_groups(pairs, window, batch)
         groups.sort(key=lambda group: -lengths[group[0]].max())
@@ -83,13 +83,14 @@ def score_pairs(
 
 def find_groups(pairs: Sequence[Pair], window: int, most: int) -> list[Group]:
     """Return groups of two to ``most`` neighbours that begin alike: their indices, and how many
-    tokens before the last given one they have in common. No member is longer than a window, or
-    reads entities.
+    tokens before the last given one they have in common. No member is longer than a window,
+    reads entities, or lacks wanted tokens.
     """
     groups: list[Group] = []
     for row, pair in enumerate(pairs):
         size = len(pair.inputs)
-        common = 0 if size > window or any(pair.entities) else len(pair.given) - 1
+        alone = size > window or any(pair.entities) or not pair.wanted
+        common = 0 if alone else len(pair.given) - 1
         if groups and len(groups[-1][0]) < most:
             rows, before = groups[-1]
             both = zip(pairs[rows[0]].given[:before], pair.given[:common], strict=False)
