@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import stir, tiny_corpus, tiny_entry, tiny_llama
-from transformers import AutoModelForCausalLM
+from tiny import stir, tiny_corpus, tiny_entry, tiny_gpt2, tiny_llama
+from transformers import AutoModelForCausalLM, BloomConfig, BloomForCausalLM
 
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.states import index_states, keep_states
+from entity_transformers.encode.states import index_states, keep_states, split_blocks
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
 from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
@@ -222,6 +222,15 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
     assert learnt[0].keys() == plain.learnt().keys()
     with pytest.raises(ValueError, match=r"antecedent_weight 1\.0 needs adapter lora"):
         tiny_entry("pretrained-entities", antecedent_weight=1.0)
+
+
+@pytest.mark.parametrize("made", ["gpt2", "bloom"])
+def test_a_model_whose_blocks_do_not_follow_its_embeddings_is_not_split(made: str) -> None:
+    """Upper blocks would add positions, or norm the states, a second time."""
+    shape = {"vocab_size": 40, "hidden_size": 16, "n_layer": 2, "n_head": 2}
+    module = tiny_gpt2() if made == "gpt2" else BloomForCausalLM(BloomConfig(**shape)).eval()
+    with pytest.raises(ValueError, match="changes embeddings before its first block"):
+        split_blocks(PretrainedLM(module), 1, None, normed=True)
 
 
 def test_states_of_another_corpus_are_places_in_it() -> None:

@@ -34,7 +34,8 @@ NORMS = ("norm", "ln_f", "final_layer_norm")
 def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> Any:
     """Return the `PretrainedLM` with only its blocks ``first`` to ``last`` - 1 (None: to the end),
     which are shared, and with its final layer norm only if ``normed``. ValueError for a model
-    without exactly one list of blocks and one final layer norm.
+    without exactly one list of blocks and one final layer norm, or whose first block reads other
+    vectors than the tokens' embeddings: states given in their place would change as well.
     """
     base = model.module.base_model
     lists = [name for name, child in base.named_children() if isinstance(child, nn.ModuleList)]
@@ -43,6 +44,16 @@ def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> A
         raise ValueError(
             f"{type(base).__name__} has {len(lists)} lists of blocks and {len(norms)} final layer"
             " norms, expected 1 of each: it cannot be split"
+        )
+    empty = _replace(base, {lists[0]: nn.ModuleList(), norms[0]: nn.Identity()})
+    given = torch.arange(2.0 * model.width, device=model.device).view(1, 2, -1)
+    given = given.to(model.output_weight.dtype)
+    with torch.no_grad():
+        changed = not torch.equal(empty(inputs_embeds=given, use_cache=False)[0], given)
+    if changed:
+        raise ValueError(
+            f"{type(base).__name__} changes embeddings before its first block, as by adding learned"
+            " positions, and would change the states of lower blocks again: it cannot be split"
         )
     blocks: dict[str, Any] = {lists[0]: nn.ModuleList(list(getattr(base, lists[0]))[first:last])}
     part = _replace(base, blocks if normed else blocks | {norms[0]: nn.Identity()})
