@@ -93,7 +93,8 @@ def test_cached_states_give_what_the_whole_model_does(folder, tmp_path, layer):
     whole = score_corpus(model, text, **HOW)
     mean = whole.sum(dtype=np.float64) / (len(whole) - len(text))
     assert score_states(upper, text, WINDOW) == pytest.approx(mean, abs=2e-3)
-    how = HOW | {"above": lambda read, _: (upper, index_states(read))}
+    below = {"weights": folder / "model.safetensors", "folder": tmp_path / "own"}
+    how = HOW | {"above": partial(model.read_above, **below)}
     np.testing.assert_allclose(score_corpus(None, text, **how), whole, atol=2e-2)
     score_corpus(model, text, **HOW | {"stride": WINDOW - 1, "above": pytest.fail})
     if layer == "gold":
@@ -139,6 +140,9 @@ def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_p
             (other / "adapter.safetensors").write_bytes(adapter)
         keep_states(model, other / "model.safetensors", TEXT, None, WINDOW, tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 6
+    torch.nn.init.constant_(model.module.model.norm.weight, torch.nan)
+    with pytest.raises(ValueError, match="not all final states are numbers in float16"):
+        keep_states(model, weights, TEXT, None, WINDOW, tmp_path)
 
 
 @pytest.mark.parametrize("adapter", ["entities", "lora"])

@@ -84,14 +84,15 @@ def keep_states(
     (None: at its end); a `PretrainedLM` carries nothing from window to window.
 
     They are computed unless ``folder`` already has those of the same weights (the file; for final
-    states also any adapter beside it), tokens, block, window and stride. A state beyond float16
-    raises ValueError.
+    states also any adapter beside it), tokens, block, window and stride. NaN, or a state beyond
+    float16, raises ValueError.
     """
     stride = window if stride is None else stride
     text = corpus.tokens.tobytes(), corpus.offsets.tobytes()
     files = [weights] if block is not None else sorted(weights.parent.glob("*.safetensors"))
     key = digest(*map(file_digest, files), *text, str(block), str(window), str(stride))
     path, width = folder / f"{key}.npy", model.width
+    which = "final states" if block is None else f"states below block {block}"
     if not path.is_file():
         with atomic(path) as temporary:
             shape = (len(corpus.tokens), width)
@@ -99,12 +100,11 @@ def keep_states(
             lower = model if block is None else split_blocks(model, 0, block, normed=False)
             for where, states in read_states(lower, corpus, window, stride):
                 if not (np.abs(states) < np.finfo(np.float16).max).all():
-                    raise ValueError(f"{weights}: a state below block {block} exceeds float16")
+                    raise ValueError(f"{weights}: not all {which} are numbers in float16's range")
                 made[where] = states
             made.flush()
             facts = {"weights": str(weights), "block": block, "window": window, "stride": stride}
             write_json(path.with_suffix(".json"), facts)
-        which = "final states" if block is None else f"states below block {block}"
         log.info("%s: %d %s", corpus.split, len(corpus.tokens), which)
     return np.load(path, mmap_mode="r")
 

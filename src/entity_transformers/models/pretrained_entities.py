@@ -72,7 +72,8 @@ class PretrainedE(Remembering, PretrainedLM):
         """Return the blocks that learn alone, and the text as indices of the states that they read
         in windows; ``folder`` keeps these for every model with this base (its ``weights``).
         """
-        states = keep_states(self, weights, text, self.cut, window, folder)
+        plain = give(text, "none")  # the lower blocks read no labels
+        states = keep_states(self, weights, plain, self.cut, window, folder)
         return self.above(states), index_states(text)
 
     def read(self, batch: Batch, **more: Any) -> Any:
