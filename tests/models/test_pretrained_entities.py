@@ -10,11 +10,17 @@ import torch
 from tiny import stir, tiny_corpus, tiny_entry, tiny_gpt2, tiny_llama
 from transformers import AutoModelForCausalLM, BloomConfig, BloomForCausalLM
 
+from entity_transformers.artifacts import write_json
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.states import index_states, keep_states, split_blocks
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
-from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
+from entity_transformers.models.pretrained_entities import (
+    PretrainedE,
+    choose_trial,
+    score_states,
+    try_rate,
+)
 from entity_transformers.tasks.lambada import Passage, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -57,13 +63,13 @@ def first_rows() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def learn(
-    model: PretrainedE, states: np.ndarray, epochs: int = 2, **changes: Any
+    model: PretrainedE, states: np.ndarray, epochs: int = 2, rate: float = 0.03, **changes: Any
 ) -> dict[str, Any]:
     """What a few epochs leave, on the cached states that `make_upper` reads."""
     how = {"labels": "gold", "epochs": epochs, "documents_per_step": 3}
     entry = tiny_entry("pretrained-entities", **how, **changes)
     texts, both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
-    return try_rate(model, texts, both, entry.lm, 0.03, 1)
+    return try_rate(model, texts, both, entry.lm, rate, 1)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +232,18 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
     assert learnt[0].keys() == plain.learnt().keys()
     with pytest.raises(ValueError, match=r"antecedent_weight 1\.0 needs adapter lora"):
         tiny_entry("pretrained-entities", antecedent_weight=1.0)
+
+
+def test_a_rate_at_which_the_model_diverges_has_no_loss(folder: Path, tmp_path: Path) -> None:
+    """Another rate is chosen, if there is one."""
+    model = make(folder, "lora")
+    found = learn(model, make_upper(model, folder, tmp_path).states, rate=1e30)
+    write_json(tmp_path / "trial.json", found)  # it refuses NaN
+    assert (found["dev_loss_on"], found["curve"][-1]["train_loss"]) == (None, None)
+    good = {"dev_loss_on": 3.5}
+    assert choose_trial([found, {"dev_loss_on": 4.0}, good], "a") is good
+    with pytest.raises(ValueError, match="a diverges at every learning rate: lower learning_rates"):
+        choose_trial([found], "a")
 
 
 @pytest.mark.parametrize("made", ["gpt2", "bloom"])
