@@ -32,14 +32,15 @@ def make_pair(length: int, wanted: int, seed: int, reads: bool) -> Pair:
 def predict(model: LanguageModel, tokens: list[int], labels: list[int] | None, memory: object):
     known = None if labels is None else torch.tensor([labels])
     hidden, _ = model.encode(Batch(torch.tensor([tokens]), known), memory)
-    return hidden[0, -1] @ model.output_weight.T
+    return model.logits(hidden[:, -1:])[0, 0]
 
 
+@pytest.mark.parametrize("kind", ["gpt2e", "gpt2-pointer"])
 @pytest.mark.parametrize("reads", [True, False])
-def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(reads, monkeypatch):
+def test_pairs_are_scored_with_the_memory_of_what_the_window_leaves_out(kind, reads, monkeypatch):
     """The memory is the document reader's; then one forward pass per token of the continuation."""
     monkeypatch.setattr(scoring, "GUESSED", 5)  # as if the words were many
-    model = lively_model("gpt2e", window=WINDOW)
+    model = lively_model(kind, window=WINDOW)
     shapes = [(40, 3), (25, 3), (24, 3), (31, 3), (4, 3), (9, 1), (1, 5), (8, 5), (12, 1), (6, 4)]
     pairs = [make_pair(*shape, seed=sum(shape), reads=reads) for shape in shapes]
     reader = DocumentReader(model, window=WINDOW)
@@ -64,7 +65,7 @@ def test_pairs_are_scored_with_the_memory_of_what_the_last_window_leaves_out(rea
         assert min(map(abs, gaps[:4])) > 1e-3
 
 
-def test_the_likeliest_continuation_is_greedy() -> None:
+def test_the_likeliest_continuation_is_greedy_and_so_is_an_empty_one() -> None:
     model = lively_model("gpt2e", window=WINDOW)
     tokens, entities = draw(7, 3)
     reader = DocumentReader(model, window=WINDOW)
@@ -72,8 +73,9 @@ def test_the_likeliest_continuation_is_greedy() -> None:
     with torch.no_grad():
         best = int(predict(model, tokens, entities, memory).argmax())
     pairs = [Pair(tokens, [word], entities) for word in (best, (best + 1) % 40)]
-    (_, first), (_, second) = score_pairs(model, pairs, window=WINDOW, batch=2)
-    assert (first, second) == (True, False)
+    pairs += [Pair([1], []), Pair([1, 2], [])]
+    (_, first), (_, second), *empty = score_pairs(model, pairs, window=WINDOW, batch=2)
+    assert (first, second, empty) == (True, False, [(0.0, True)] * 2)
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -113,35 +115,38 @@ def test_where_the_harness_is_not_installed_a_line_says_so(monkeypatch: pytest.M
 @pytest.mark.parametrize("made", ["llama", "gpt2"])
 def test_what_neighbours_have_in_common_is_read_once(made: str, monkeypatch) -> None:
     """The scores are those of each pair alone; at least the last given token is read with it."""
-    sizes = {"num_hidden_layers": 2, "max_position_embeddings": 64}
-    module = tiny_llama(**sizes) if made == "llama" else tiny_gpt2(vocab_size=40)
+    sizes = {"vocab_size": 40, "max_position_embeddings": 28}
+    module = tiny_llama(**sizes) if made == "llama" else tiny_gpt2(**sizes)
     with torch.no_grad():
         for weight in module.parameters():
             weight.mul_(8)  # lively, so that a wrong place shows
     model = PretrainedLM(module)
     begin = draw(30, 1)[0]
     pairs = [
-        *(Pair(begin[:20], draw(n, n)[0]) for n in (1, 4, 2)),  # three answers to one question
+        *(Pair(begin[:25], draw(n, n)[0]) for n in (1, 4, 2)),  # three answers to one question
         *(Pair([*begin[:20], n, *begin[22:25]], begin[25:28]) for n in (1, 2)),
         *(Pair([*begin[:9], n, *begin[11:20]], begin[20:25]) for n in (1, 2)),  # too little alike
         *(Pair([*draw(9, 5)[0], 3], draw(n, n)[0]) for n in (2, 3, 1, 3, 2)),  # five are too many
         *(Pair(begin * 2, [n]) for n in (1, 2)),  # more than a window
         *(Pair([n], [2]) for n in (1, 1)),  # nothing before the last given token
+        *(Pair([5, 6, n], []) for n in (1, 1)),  # nothing wanted
     ]
-    groups = find_groups(pairs, 32, 4)
-    assert groups == [([0, 1, 2], 19), ([3, 4], 20), ([7, 8, 9, 10], 9)]
+    groups = find_groups(pairs, 28, 4)
+    assert groups == [([0, 1, 2], 24), ([3, 4], 20), ([7, 8, 9, 10], 9)]
     read: list[int] = []
     encode = PretrainedLM.encode_branches
     monkeypatch.setattr(
         PretrainedLM, "encode_branches",
         lambda *args: read.append(len(args[4])) or encode(*args),
     )  # fmt: skip
-    found = score_pairs(model, pairs, window=32, batch=4)
+    found = score_pairs(model, pairs, window=28, batch=4)
     assert sorted(read) == [2, 3, 4]
-    for pair, (total, greedy) in zip(pairs, found, strict=True):
+    found += score_pairs(model, pairs, window=28, batch=16)  # padded beyond the last position
+    found += score_pairs(DocumentReader(module).model, pairs, window=28, batch=4)  # pair by pair
+    for pair, (total, greedy) in zip(pairs * 3, found, strict=True):
+        inputs, wanted = pair.inputs[-28:], torch.tensor(pair.wanted, dtype=torch.int64)
         with torch.no_grad():
-            logits = module(torch.tensor([pair.inputs[-32:]])).logits[0, -len(pair.wanted) :]
-        wanted = torch.tensor(pair.wanted)
+            logits = module(torch.tensor([inputs])).logits[0, len(inputs) - len(wanted) :]
         nats = torch.log_softmax(logits.double(), -1)[torch.arange(len(wanted)), wanted]
         assert total == pytest.approx(float(nats.sum()), rel=1e-5, abs=1e-6)
         assert greedy == bool((logits.argmax(-1) == wanted).all())

@@ -12,6 +12,7 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, BertConfig, BertModel
 from written import write_documents
 
+from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.layers import LayerEncoder
@@ -193,12 +194,25 @@ def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
     assert not torch.equal(other[0, 0], found[0, 0])
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_weights_are_linked_where_the_precision_is_theirs(folder, tmp_path, precision):
-    model = PretrainedLM.load(folder, getattr(torch, precision))
-    store(model, folder, tmp_path / "stored", precision)
+@pytest.mark.parametrize(("precision", "stored", "said", "linked"), [
+    ("float32", "float32", {"dtype": "float32"}, True),
+    ("bfloat16", "bfloat16", {}, True),
+    ("float32", "float32", {"torch_dtype": "bfloat16"}, False),
+    ("float32", "float16", {"dtype": "float16"}, False),
+    ("bfloat16", "float32", {"dtype": "float32"}, False),
+])  # fmt: skip
+def test_weights_are_linked_where_the_precision_is_theirs(
+    folder, tmp_path, precision, stored, said, linked
+):
+    """And where config.json does not say another, in which later steps would read them."""
+    source, dtype = tmp_path / "source", getattr(torch, precision)
+    PretrainedLM.load(folder, getattr(torch, stored)).save(source)
+    config = read_json(source / "config.json")
+    write_json(source / "config.json", {k: v for k, v in config.items() if k != "dtype"} | said)
+    model = PretrainedLM.load(source, dtype)
+    store(model, source, tmp_path / "stored", precision)
     weights = tmp_path / "stored" / "model.safetensors"
-    assert weights.samefile(folder / "model.safetensors") == (precision == "float32")
+    assert weights.samefile(source / "model.safetensors") == linked
     again = PretrainedLM.load(tmp_path / "stored")
-    assert again.output_weight.dtype == getattr(torch, precision)
+    assert again.output_weight.dtype == dtype
     torch.testing.assert_close(again.output_weight, model.output_weight, rtol=0, atol=0)

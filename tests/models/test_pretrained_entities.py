@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import stir, tiny_corpus, tiny_entry, tiny_llama
-from transformers import AutoModelForCausalLM
+from tiny import stir, tiny_corpus, tiny_entry, tiny_gpt2, tiny_llama
+from transformers import AutoModelForCausalLM, BloomConfig, BloomForCausalLM
 
+from entity_transformers.artifacts import write_json
 from entity_transformers.corpus.labels import give
-from entity_transformers.encode.states import index_states, keep_states
+from entity_transformers.encode.states import index_states, keep_states, split_blocks
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
-from entity_transformers.models.pretrained_entities import PretrainedE, score_states, try_rate
+from entity_transformers.models.pretrained_entities import (
+    PretrainedE,
+    choose_trial,
+    score_states,
+    try_rate,
+)
 from entity_transformers.tasks.lambada import Passage, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -57,13 +63,13 @@ def first_rows() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def learn(
-    model: PretrainedE, states: np.ndarray, epochs: int = 2, **changes: Any
+    model: PretrainedE, states: np.ndarray, epochs: int = 2, rate: float = 0.03, **changes: Any
 ) -> dict[str, Any]:
     """What a few epochs leave, on the cached states that `make_upper` reads."""
     how = {"labels": "gold", "epochs": epochs, "documents_per_step": 3}
     entry = tiny_entry("pretrained-entities", **how, **changes)
     texts, both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
-    return try_rate(model, texts, both, entry.lm, 0.03, 1)
+    return try_rate(model, texts, both, entry.lm, rate, 1)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,8 @@ def test_cached_states_give_what_the_whole_model_does(folder, tmp_path, layer):
     whole = score_corpus(model, text, **HOW)
     mean = whole.sum(dtype=np.float64) / (len(whole) - len(text))
     assert score_states(upper, text, WINDOW) == pytest.approx(mean, abs=2e-3)
-    how = HOW | {"above": lambda read, _: (upper, index_states(read))}
+    below = {"weights": folder / "model.safetensors", "folder": tmp_path / "own"}
+    how = HOW | {"above": partial(model.read_above, **below)}
     np.testing.assert_allclose(score_corpus(None, text, **how), whole, atol=2e-2)
     score_corpus(model, text, **HOW | {"stride": WINDOW - 1, "above": pytest.fail})
     if layer == "gold":
@@ -139,6 +146,9 @@ def test_states_are_computed_once_and_anew_for_other_weights(folder: Path, tmp_p
             (other / "adapter.safetensors").write_bytes(adapter)
         keep_states(model, other / "model.safetensors", TEXT, None, WINDOW, tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 6
+    torch.nn.init.constant_(model.module.model.norm.weight, torch.nan)
+    with pytest.raises(ValueError, match="not all final states are numbers in float16"):
+        keep_states(model, weights, TEXT, None, WINDOW, tmp_path)
 
 
 @pytest.mark.parametrize("adapter", ["entities", "lora"])
@@ -222,6 +232,25 @@ def test_a_head_learns_to_look_at_antecedents(folder: Path, tmp_path: Path) -> N
     assert learnt[0].keys() == plain.learnt().keys()
     with pytest.raises(ValueError, match=r"antecedent_weight 1\.0 needs adapter lora"):
         tiny_entry("pretrained-entities", antecedent_weight=1.0)
+
+
+def test_a_rate_at_which_the_model_diverges_has_no_loss(folder: Path, tmp_path: Path) -> None:
+    model = make(folder, "lora")
+    found = learn(model, make_upper(model, folder, tmp_path).states, rate=1e30)
+    write_json(tmp_path / "trial.json", found)  # it refuses NaN
+    good = {"dev_loss_on": 3.5}
+    assert choose_trial([found, {"dev_loss_on": 4.0}, good], "a") is good
+    with pytest.raises(ValueError, match="a diverges at every learning rate: lower learning_rates"):
+        choose_trial([found], "a")
+
+
+@pytest.mark.parametrize("made", ["gpt2", "bloom"])
+def test_a_model_whose_blocks_do_not_follow_its_embeddings_is_not_split(made: str) -> None:
+    """Upper blocks would add positions, or norm the states, a second time."""
+    shape = {"vocab_size": 40, "hidden_size": 16, "n_layer": 2, "n_head": 2}
+    module = tiny_gpt2() if made == "gpt2" else BloomForCausalLM(BloomConfig(**shape)).eval()
+    with pytest.raises(ValueError, match="changes embeddings before its first block"):
+        split_blocks(PretrainedLM(module), 1, None, normed=True)
 
 
 def test_states_of_another_corpus_are_places_in_it() -> None:

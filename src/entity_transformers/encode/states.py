@@ -34,7 +34,8 @@ NORMS = ("norm", "ln_f", "final_layer_norm")
 def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> Any:
     """Return the `PretrainedLM` with only its blocks ``first`` to ``last`` - 1 (None: to the end),
     which are shared, and with its final layer norm only if ``normed``. ValueError for a model
-    without exactly one list of blocks and one final layer norm.
+    without exactly one list of blocks and one final layer norm, or whose first block reads other
+    vectors than the tokens' embeddings: states given in their place would change as well.
     """
     base = model.module.base_model
     lists = [name for name, child in base.named_children() if isinstance(child, nn.ModuleList)]
@@ -43,6 +44,16 @@ def split_blocks(model: Any, first: int, last: int | None, *, normed: bool) -> A
         raise ValueError(
             f"{type(base).__name__} has {len(lists)} lists of blocks and {len(norms)} final layer"
             " norms, expected 1 of each: it cannot be split"
+        )
+    empty = _replace(base, {lists[0]: nn.ModuleList(), norms[0]: nn.Identity()})
+    given = torch.arange(2.0 * model.width, device=model.device).view(1, 2, -1)
+    given = given.to(model.output_weight.dtype)
+    with torch.no_grad():
+        changed = not torch.equal(empty(inputs_embeds=given, use_cache=False)[0], given)
+    if changed:
+        raise ValueError(
+            f"{type(base).__name__} changes embeddings before its first block, as by adding learned"
+            " positions, and would change the states of lower blocks again: it cannot be split"
         )
     blocks: dict[str, Any] = {lists[0]: nn.ModuleList(list(getattr(base, lists[0]))[first:last])}
     part = _replace(base, blocks if normed else blocks | {norms[0]: nn.Identity()})
@@ -73,14 +84,15 @@ def keep_states(
     (None: at its end); a `PretrainedLM` carries nothing from window to window.
 
     They are computed unless ``folder`` already has those of the same weights (the file; for final
-    states also any adapter beside it), tokens, block, window and stride. A state beyond float16
-    raises ValueError.
+    states also any adapter beside it), tokens, block, window and stride. NaN, or a state beyond
+    float16, raises ValueError.
     """
     stride = window if stride is None else stride
     text = corpus.tokens.tobytes(), corpus.offsets.tobytes()
     files = [weights] if block is not None else sorted(weights.parent.glob("*.safetensors"))
     key = digest(*map(file_digest, files), *text, str(block), str(window), str(stride))
     path, width = folder / f"{key}.npy", model.width
+    which = "final states" if block is None else f"states below block {block}"
     if not path.is_file():
         with atomic(path) as temporary:
             shape = (len(corpus.tokens), width)
@@ -88,12 +100,11 @@ def keep_states(
             lower = model if block is None else split_blocks(model, 0, block, normed=False)
             for where, states in read_states(lower, corpus, window, stride):
                 if not (np.abs(states) < np.finfo(np.float16).max).all():
-                    raise ValueError(f"{weights}: a state below block {block} exceeds float16")
+                    raise ValueError(f"{weights}: not all {which} are numbers in float16's range")
                 made[where] = states
             made.flush()
             facts = {"weights": str(weights), "block": block, "window": window, "stride": stride}
             write_json(path.with_suffix(".json"), facts)
-        which = "final states" if block is None else f"states below block {block}"
         log.info("%s: %d %s", corpus.split, len(corpus.tokens), which)
     return np.load(path, mmap_mode="r")
 

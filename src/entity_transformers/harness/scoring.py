@@ -13,6 +13,7 @@ from torch import Tensor
 
 from entity_transformers.encode.reader import batch_by_length
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.models.gpt2 import Remembering
 
 SHARED = 0.75
 """The part of their inputs that neighbours must have in common to have it read once. Reading
@@ -24,7 +25,7 @@ GUESSED = 512
 
 
 class Pair(NamedTuple):
-    """The tokens that are ``given``, at least one, and those ``wanted`` after them; ``entities``:
+    """The tokens that are ``given``, at least one, and any ``wanted`` after them; ``entities``:
     the entity of each given token, 0 for none, or empty if the model is to read none.
     """
 
@@ -47,12 +48,12 @@ def score_pairs(
     model: LanguageModel, pairs: Sequence[Pair], *, window: int, batch: int
 ) -> list[tuple[float, bool]]:
     """Return, for each pair, the log-probability of the wanted tokens in nats, and whether each of
-    them is the likeliest; ``batch`` pairs of similar length are read at a time.
+    them is the likeliest; at most ``batch`` pairs of similar length are read at a time.
 
     The last ``window`` inputs are read. With entities, all given tokens are first read window by
     window, which leaves their mentions in a memory; the last inputs are then read with it, and no
     token of the continuation belongs to an entity. What neighbours have in common, as the options
-    of a question do, a pretrained model reads once. More wanted tokens than the window raise
+    of a question do, a `PretrainedLM` reads once. More wanted tokens than the window raise
     ValueError.
     """
     longest = max((len(pair.wanted) for pair in pairs), default=0)
@@ -62,29 +63,34 @@ def score_pairs(
             " leave the task out, or take a model with a longer window"
         )
     lengths = np.array([min(len(pair.inputs), window) for pair in pairs], np.int64)
-    scores: dict[int, tuple[float, bool]] = {}
-    if model.can("pretrained") and model.can("attend"):
+    scores = {row: (0.0, True) for row, pair in enumerate(pairs) if not pair.wanted}
+    if model.can("pretrained", "attend") and hasattr(model, "encode_branches"):
         groups = find_groups(pairs, window, batch)
         groups.sort(key=lambda group: -lengths[group[0]].max())
         for some in _batch_groups(groups, batch):
             found = _score_groups(model, pairs, some)
             scores |= dict(zip((row for rows, _ in some for row in rows), found, strict=True))
     lengths[[*scores]] = 0
-    for rows in batch_by_length(lengths, batch):
-        found = _score_batch(model, [pairs[row] for row in rows], window)
-        scores |= dict(zip(rows.tolist(), found, strict=True))
+    # some memories count what was read, where an `EntityMemory` passes over padding
+    counts = not isinstance(model, Remembering)
+    given = np.array([len(pair.given) * (counts and any(pair.entities)) for pair in pairs])
+    for size in np.unique(given):
+        for rows in batch_by_length(np.where(given == size, lengths, 0), batch):
+            found = _score_batch(model, [pairs[row] for row in rows], window)
+            scores |= dict(zip(rows.tolist(), found, strict=True))
     return [scores[row] for row in range(len(pairs))]
 
 
 def find_groups(pairs: Sequence[Pair], window: int, most: int) -> list[Group]:
     """Return groups of two to ``most`` neighbours that begin alike: their indices, and how many
-    tokens before the last given one they have in common. No member is longer than a window, or
-    reads entities.
+    tokens before the last given one they have in common. No member is longer than a window,
+    reads entities, or lacks wanted tokens.
     """
     groups: list[Group] = []
     for row, pair in enumerate(pairs):
         size = len(pair.inputs)
-        common = 0 if size > window or any(pair.entities) else len(pair.given) - 1
+        alone = size > window or any(pair.entities) or not pair.wanted
+        common = 0 if alone else len(pair.given) - 1
         if groups and len(groups[-1][0]) < most:
             rows, before = groups[-1]
             both = zip(pairs[rows[0]].given[:before], pair.given[:common], strict=False)
@@ -157,7 +163,9 @@ def _score_wanted(
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
-    """Return the memory of the given tokens; ended rows are padded with tokens of no entity."""
+    """Return the memory of the given tokens; ended rows are padded with tokens of no entity, which
+    only an `EntityMemory` passes over.
+    """
     memory = model.start(len(pairs), max(max(pair.entities, default=0) for pair in pairs))
     for start in range(0, max(len(pair.given) for pair in pairs), window):
         part = slice(start, start + window)

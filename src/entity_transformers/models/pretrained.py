@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForCausalLM
 
 from entity_transformers import runtime
-from entity_transformers.artifacts import copy_file, write_csv, write_with
+from entity_transformers.artifacts import copy_file, read_json, write_csv, write_with
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, find_class
 from entity_transformers.models.folders import Pretrained, load_whole, opened
@@ -25,8 +25,8 @@ from entity_transformers.step import Row, Run
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
 
-STORED = {"F32": "float32", "BF16": "bfloat16"}
-"""The precisions of a study by their names in safetensors."""
+STORED = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""The precisions of weights by their names in safetensors."""
 
 
 class TakenOver(Pretrained):
@@ -73,10 +73,12 @@ class PretrainedLM(TakenOver, Wrapped):
         read = self.module.base_model(input_ids=begins, attention_mask=held.long(), use_cache=True)
         cache = read.past_key_values
         cache.batch_select_indices(of)
+        places = lengths[of, None] + torch.arange(rests.shape[1], device=rests.device)
+        last = None if self.context is None else self.context - 1  # padding may reach beyond it
         inputs = {
             "input_ids": rests,
             "attention_mask": torch.cat([held[of], torch.ones_like(rests, dtype=torch.bool)], 1),
-            "position_ids": lengths[of, None] + torch.arange(rests.shape[1], device=rests.device),
+            "position_ids": places.clamp(0, last),
         }
         states = self.module.base_model(**inputs, past_key_values=cache, use_cache=True)
         return states.last_hidden_state.float()
@@ -119,8 +121,9 @@ def train(run: Run) -> list[Row]:
 
 
 def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> None:
-    """Write the model to a folder: as the files of ``source`` if these have the precision, linked
-    instead of copied where the disk allows, since they are never written again.
+    """Write the model to a folder, from which it is loaded in this precision: as the files of
+    ``source`` if they and their config have it, linked instead of copied where the disk allows,
+    since they are never written again.
     """
     weights = source / "model.safetensors"
 
@@ -134,7 +137,9 @@ def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> N
     if weights.is_file():
         with safe_open(weights, "numpy") as file:
             found = {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-        if {STORED.get(one) for one in found} <= {precision, None}:
+        config = read_json(source / "config.json")
+        said = {config.get("dtype"), config.get("torch_dtype")}  # in which it would be loaded
+        if said | {STORED.get(one) for one in found} <= {precision, None}:
             copy_file(source / "config.json", folder / "config.json")
             write_with(folder / weights.name, link_or_copy)
             return

@@ -72,7 +72,8 @@ class PretrainedE(Remembering, PretrainedLM):
         """Return the blocks that learn alone, and the text as indices of the states that they read
         in windows; ``folder`` keeps these for every model with this base (its ``weights``).
         """
-        states = keep_states(self, weights, text, self.cut, window, folder)
+        plain = give(text, "none")  # the lower blocks read no labels
+        states = keep_states(self, weights, plain, self.cut, window, folder)
         return self.above(states), index_states(text)
 
     def read(self, batch: Batch, **more: Any) -> Any:
@@ -205,8 +206,8 @@ def train(run: Run) -> list[Row]:
             write_with(work / f"{rate:g}.safetensors", partial(save_file, model.learnt()))
             write_json(work / f"{rate:g}.json", found)
         trials.append(read_json(work / f"{rate:g}.json"))
-        log.info("learning rate %g: %.4f nats on dev", rate, trials[-1]["dev_loss_on"])
-    best = min(trials, key=lambda trial: trial["dev_loss_on"])
+        log.info("learning rate %g: %s nats on dev", rate, trials[-1]["dev_loss_on"])
+    best = choose_trial(trials, run.model)
     copy_file(work / f"{best['learning_rate']:g}.safetensors", run.folder / ADAPTER)
     write_json(run.folder / FACTS, facts)
     write_csv(run.folder / "curve.csv", best.pop("curve"), CURVE_COLUMNS)
@@ -224,6 +225,14 @@ def train(run: Run) -> list[Row]:
     return rows
 
 
+def choose_trial(trials: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the trial with the lowest dev loss; ValueError if none of the entry's has one."""
+    kept = [trial for trial in trials if trial["dev_loss_on"] is not None]
+    if not kept:
+        raise ValueError(f"models.{name} diverges at every learning rate: lower learning_rates")
+    return min(kept, key=lambda trial: trial["dev_loss_on"])
+
+
 def try_rate(
     model: PretrainedE,
     texts: Mapping[str, AlignedCorpus],
@@ -232,8 +241,9 @@ def try_rate(
     rate: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Train the model at one learning rate and return losses, counts and the curve. A step reads a
-    window of ``documents_per_step`` documents of similar length side by side.
+    """Train the model at one learning rate and return losses, counts and the curve, with None for
+    losses that are not finite. A step reads a window of ``documents_per_step`` documents of similar
+    length side by side.
     """
     upper = {split: model.above(states[split]) for split in texts}
     if params.antecedent_weight:
@@ -272,10 +282,10 @@ def try_rate(
                 begun = time.monotonic()
                 if step % EVERY == 0 or step == steps:
                     row = {"step": step, "tokens": tokens, "learning_rate": used}
-                    curve.append({**row, "train_loss": float(np.mean(recent))})
+                    curve.append({**row, "train_loss": find_finite(np.mean(recent))})
                     recent = []
-    on = score_states(upper["dev"], texts["dev"], window)
-    off = score_states(upper["dev"], give(texts["dev"], "none"), window)
+    on = find_finite(score_states(upper["dev"], texts["dev"], window))
+    off = find_finite(score_states(upper["dev"], give(texts["dev"], "none"), window))
     curve[-1] |= {"dev_loss_on": on, "dev_loss_off": off}
     return {
         "learning_rate": rate,
@@ -289,6 +299,11 @@ def try_rate(
         "tokens_per_second": tokens / sum(seconds),
         "curve": curve,
     }
+
+
+def find_finite(loss: Any) -> float | None:
+    """Return the loss; None for NaN or infinity, which no file of a study may hold."""
+    return float(loss) if math.isfinite(loss) else None
 
 
 def sum_window(model: PretrainedE, reading: Reading, text: AlignedCorpus) -> tuple[Tensor, int]:
