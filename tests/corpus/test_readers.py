@@ -55,6 +55,9 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
     ("train-00001-of-00002.parquet", "train"), ("test/dev.jsonl", "dev"),
     ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
     ("my_novel.conll", "train"), ("latest/contest.conll", "train"),
+    ("test2.jsonl", "test2"), ("test2/a.jsonl", "test2"), ("val/a 1.jsonl", "dev"),
+    ("my test.jsonl", "test"), ("test1 (1).jsonl", "test"), ("testing.jsonl", "test"),
+    ("eval.jsonl", "test"), ("a.1/interval.ann", "train"),
 ])  # fmt: skip
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
