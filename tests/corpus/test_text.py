@@ -268,6 +268,22 @@ def test_each_book_is_in_one_split_by_its_name() -> None:
     assert choose_splits(dict(reversed(names.items()))) == splits
 
 
+@pytest.mark.parametrize(("paths", "splits"), [
+    ("train.txt dev.txt test.txt", "train dev test"), ("train.txt test.txt", "train test"),
+    ("wiki.train.txt wiki.valid.txt wiki.test.txt", "train dev test"),
+    ("letters-test.txt letters-dev.txt letters-train.txt readme.txt", "test dev train train"),
+    ("a.txt TEST-1.TXT b.txt dev.txt", "train test train dev"),
+    ("my-train/a.txt my-test/b.txt my-dev/c.txt", "train test dev"),
+    ("test/a_train.txt train/the_test.txt dev/a.txt b.txt c.txt", "test train dev train train"),
+    ("strangers_on_a_train.txt the_test.txt emma.txt ulysses.txt", "dev train train test"),  # drawn
+    ("test-of-a.txt test-of-b.txt test-of-c.txt", "dev test train"),
+])  # fmt: skip
+def test_names_tell_the_splits_but_titles_of_novels_do_not(paths: str, splits: str) -> None:
+    books = {path.removesuffix(".txt"): Path(path) for path in paths.split()}
+    found = choose_splits(books)
+    assert [found[name] for name in books] == splits.split()
+
+
 def test_a_book_is_its_chapters(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}")
     chapters, _ = read(path)

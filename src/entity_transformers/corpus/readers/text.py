@@ -4,8 +4,9 @@ A document's words are split as by spaCy; joined with the spaces of ``space_afte
 book's own, they are its text. Line breaks become spaces: ``sentence_starts`` are the first words of
 paragraphs (and of lines of verse), where the book has a break.
 
-A book below a folder named train, dev or test belongs to that split; if there is no such book, a
-twentieth of the books is dev and another twentieth test, by a digest of their names.
+A book belongs to the split that its name, or else a folder's, is (`test.txt`), or contains as a
+word if most of these names do (`letters-test.txt`). If no book's split is named, a twentieth of the
+books is dev and another twentieth test, by a digest of their names.
 """
 
 import logging
@@ -23,9 +24,9 @@ from entity_transformers.corpus.document import (
     make_document,
 )
 from entity_transformers.corpus.files import (
-    SPLIT_NAMES,
     check_text,
     extract,
+    find_split,
     is_archive,
     is_html,
     shown,
@@ -108,13 +109,19 @@ def _stem(name: str) -> str:
 
 
 def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
-    """Choose each book's split by its folders, if those of any book name one, else by a digest of
-    its name. Fewer than three books are all train.
+    """Choose each book's split by its file's name, then by its folders; if no book's is named, by a
+    digest of its name, where fewer than three books are all train.
+
+    The word train in the title of a novel is no split: a name that has other words counts only if
+    most books have such names, of at least two splits.
     """
-    named: dict[str, Split | None] = {}
-    for name, path in books.items():
-        folders = reversed(path.parent.as_posix().lower().split("/"))
-        named[name] = next(filter(None, map(SPLIT_NAMES.get, folders)), None)
+    named: dict[str, Split | None] = dict.fromkeys(books)
+    files = {name: [_stem(path.name)] for name, path in books.items()}
+    folders = {name: path.parent.parts[::-1] for name, path in books.items()}
+    for names in (files, folders):
+        found = [split for one in names.values() if (split := find_split(one))]
+        whole = len({*found}) < 2 or 2 * len(found) <= len(books)
+        named = {name: named[name] or find_split(one, whole) for name, one in names.items()}
     if any(named.values()):
         return {name: split or "train" for name, split in named.items()}
     return draw_splits(books, ("dev", "test") if len(books) >= 3 else ())
