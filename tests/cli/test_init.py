@@ -179,7 +179,7 @@ def test_a_name_that_is_taken_or_no_checkout_is_told(tmp_path, write, capsys):
     assert "name 'My Letters', expected lower-case" in fail(path, capsys, name="My Letters")
     STUDY.parent.mkdir()
     STUDY.with_stem("mails").touch()
-    for name in ("mails", "paper"):
+    for name in ("mails", "paper", "params"):
         assert "a study of that name is there" in fail(path, capsys, name=name)
     os.chdir(tmp_path / "elsewhere")
     assert "run this at its root" in fail(Path("letters.jsonl"), capsys)

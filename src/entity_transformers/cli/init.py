@@ -96,7 +96,7 @@ def _find_file(name: str) -> Path:
             " this at its root"
         )
     file = Path(STUDIES, f"{name}.yaml")
-    if file.exists() or name == PAPER:
+    if file.exists() or name in (PAPER, Path(FILE).stem):
         raise FileExistsError(f"{file}: a study of that name is there: choose another, or edit it")
     return file
 
