@@ -237,8 +237,8 @@ def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, ending: str) -> No
 
 
 def test_folders_and_archives(tmp_path: Path) -> None:
-    for name in ("train/a.txt", "dev/b.txt", "test/c.txt", "test/d.txt.gz", "dev/notes.pdf"):
-        write(tmp_path / "books" / name, LONG if ".txt" in name else "%PDF")
+    for name in ("train/a.txt", "dev/b.TXT", "test/c.txt", "test/d.txt.gz", "dev/notes.pdf"):
+        write(tmp_path / "books" / name, "%PDF" if ".pdf" in name else LONG)
     wanted, ledger = read(tmp_path / "books")
     splits = {"a": "train", "b": "dev", "c": "test", "d": "test"}
     assert {(d.name, d.split) for d in wanted} == set(splits.items())

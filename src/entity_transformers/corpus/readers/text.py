@@ -86,7 +86,7 @@ def find_texts(root: Path) -> list[Path]:
     """Return a folder's texts, sorted by path; in a LitBank folder only the novels."""
     if (root / "coref").is_dir() or (root / "original").is_dir():
         root = root / "original"
-    return sorted(path for path in root.rglob("*.txt*") if path.is_file() and _is_text(path))
+    return sorted(path for path in root.rglob("*") if _is_text(path) and path.is_file())
 
 
 def _is_text(path: Path) -> bool:
