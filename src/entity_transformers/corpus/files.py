@@ -117,7 +117,8 @@ def extract(archive: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for name, source in _open_entries(archive):
-            place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
+            parts = re.split(r"[\\/]", name)  # some packers of Windows write backslashes
+            place = PurePath(*(part for part in parts if part not in ("", ".", "..")))
             if source is None:
                 raise ValueError(f"{shown(name)} is neither a file nor a link to one")
             if not place.name:
@@ -145,7 +146,7 @@ def _open_entries(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             for entry in packed.infolist():
-                if not entry.filename.endswith("/"):
+                if not entry.filename.endswith(("/", "\\")):
                     yield entry.filename, packed.open(entry)
     else:
         with tarfile.open(archive) as tape:
