@@ -74,10 +74,7 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
     names = name_books(files, root)
     splits = choose_splits({name: path.relative_to(root) for path, name in names.items()})
     for file, name in names.items():
-        if not name.isprintable():  # no list of documents can hold it
-            error = f"{shown(str(file), 200)}: its name can't be printed: rename the file"
-            ledger.reject(ascii(str(file)), CorpusError(error))
-        elif ledger.admits(name):
+        if ledger.admits_file(file, name) and ledger.admits(name):
             documents = _read_book(file, name, splits[name], ledger)
             yield from ledger.accept(documents, str(file))
 
