@@ -82,12 +82,19 @@ def test_a_copy_of_the_checkout_finds_the_corpus(write: Write, tmp_path: Path) -
     assert run(Path("..", outside.name))["corpus"]["path"] == str(outside)
 
 
-def test_splits_that_are_not_there_are_taken_from_train(write: Write) -> None:
-    values = run(write(FULL, splits=("train",) * 40))
+def test_splits_that_are_not_there_are_taken_from_train(write: Write, capsys) -> None:
+    """Into a new file; that one may be given, but not overwritten."""
+    values = run(path := write(FULL, splits=("train",) * 40))
     assert values["corpus"] == {"format": "jsonl", "path": str(CORPUS), "resolvers": []}
     rows = [json.loads(line) for line in CORPUS.read_text().splitlines()]
     assert [sum(row["split"] == one for row in rows) for one in ("dev", "test")] == [5, 5]
     assert len(rows) == 40
+    STUDY.unlink()
+    assert run(CORPUS)["corpus"] == values["corpus"]
+    STUDY.unlink()
+    path = path.rename(CORPUS)
+    assert "a copy with dev and test would overwrite it" in fail(path, capsys)
+    assert '"dev"' not in path.read_text()
 
 
 def test_a_short_document_has_several_windows_and_what_shows_nothing_is_said(write, caplog):
@@ -172,7 +179,7 @@ def test_a_name_that_is_taken_or_no_checkout_is_told(tmp_path, write, capsys):
     assert "name 'My Letters', expected lower-case" in fail(path, capsys, name="My Letters")
     STUDY.parent.mkdir()
     STUDY.with_stem("mails").touch()
-    for name in ("mails", "paper"):
+    for name in ("mails", "paper", "params"):
         assert "a study of that name is there" in fail(path, capsys, name=name)
     os.chdir(tmp_path / "elsewhere")
     assert "run this at its root" in fail(Path("letters.jsonl"), capsys)

@@ -54,6 +54,13 @@ def test_a_document_is_read_from_either_file_or_its_folder(tmp_path: Path, given
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("ann", ["T1\tPerson 0 3\tAda\n", "T1\tPerson 1 4\tAda\n", ""])
+def test_a_byte_order_mark_is_no_word_whether_offsets_count_it(tmp_path: Path, ann: str) -> None:
+    [document] = read_corpus("brat", write_pair(tmp_path, f"\ufeff{TEXT}", ann))
+    assert document.words[:2] == ("Ada", "Byron")
+    assert document.mentions == ((Mention(0, 1, 1),) if ann else ())
+
+
 @pytest.mark.parametrize(("ann", "message"), [
     ("T1\tPerson 0 3\tEve\n", r"a.ann, line 1: 'Eve', but the text has 'Ada' there"),
     ("T1\tPerson 90 93\tAda\n", r"a.ann, line 1: 'Ada', but the text has '' there"),

@@ -74,13 +74,15 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 both = pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
 
 
-@both
-def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize(("suffix", "slash"), [("zip", "/"), ("zip", "\\"), ("tar.gz", "/")])
+def test_an_archive_is_unpacked_once_and_read(tmp_path: Path, suffix: str, slash: str) -> None:
     """As in GitHub's archives, which hold one folder named by the commit."""
-    name = "conll-1/data/test/a.v4_gold_conll"
-    archive = pack(tmp_path / f"corpus.{suffix}", (name, conll("nw/a").encode()))
+    members = [("conll-1/data/test/a.v4_gold_conll", conll("nw/a").encode())]
+    members += [("conll-1/data/", b"")] * (suffix == "zip")
+    named = [(name.replace("/", slash), data) for name, data in members]
+    archive = pack(tmp_path / f"corpus.{suffix}", *named)
     listed = locate("ontonotes", archive, tmp_path / "cache")
-    path = Path(listed["root"]) / listed["files"][0]["path"]
+    path = Path(listed["root"]) / "conll-1/data/test/a.v4_gold_conll"
     assert listed["origin"].startswith(f"local archive corpus.{suffix}, sha256 ")
     read = list(read_corpus("ontonotes", Path(listed["root"])))
     assert [(document.name, document.split) for document in read] == [("nw/a", "test")]

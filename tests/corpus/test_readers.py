@@ -1,6 +1,7 @@
 """One door to every format: layouts, detection, policies, and what can't be read."""
 
 import json
+import os
 from pathlib import Path, PurePath
 
 import pytest
@@ -8,6 +9,7 @@ from conll_files import conll, write
 from refused import refused
 
 from entity_transformers.corpus.document import LONGEST_WORD
+from entity_transformers.corpus.download import locate
 from entity_transformers.corpus.files import split_from_path
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
@@ -55,6 +57,9 @@ def test_version_4_wins_over_version_12(tmp_path: Path) -> None:
     ("train-00001-of-00002.parquet", "train"), ("test/dev.jsonl", "dev"),
     ("dev_type1_pro_stereotype.v4_auto_conll", "dev"),
     ("my_novel.conll", "train"), ("latest/contest.conll", "train"),
+    ("test2.jsonl", "test2"), ("test2/a.jsonl", "test2"), ("val/a 1.jsonl", "dev"),
+    ("my test.jsonl", "test"), ("test1 (1).jsonl", "test"), ("testing.jsonl", "test"),
+    ("eval.jsonl", "test"), ("a.1/interval.ann", "train"),
 ])  # fmt: skip
 def test_split_is_told_by_the_path(path: str, split: str) -> None:
     assert split_from_path(PurePath(path)) == split
@@ -74,6 +79,15 @@ def test_no_matching_file_is_an_error_under_every_policy(tmp_path, format, file,
     write(tmp_path / file, "x")
     with refused(f"{tmp_path}.*{message}"):
         read_corpus(format, tmp_path, bad_documents=policy)
+
+
+def test_a_file_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """In latin-1, as in old archives; its documents may be named after it."""
+    write(tmp_path / os.fsdecode(b"caf\xe9.jsonl"), '{"words": ["b"], "clusters": []}\n')
+    with refused(r"/caf\\udce9.jsonl': its name can't be printed: rename the file"):
+        list(read_corpus("clusters", tmp_path))
+    with refused(r"/caf\\udce9.jsonl': its name is not UTF-8: rename the file"):
+        locate("clusters", tmp_path, tmp_path / "cache")
 
 
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:

@@ -237,8 +237,8 @@ def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, ending: str) -> No
 
 
 def test_folders_and_archives(tmp_path: Path) -> None:
-    for name in ("train/a.txt", "dev/b.txt", "test/c.txt", "test/d.txt.gz", "dev/notes.pdf"):
-        write(tmp_path / "books" / name, LONG if ".txt" in name else "%PDF")
+    for name in ("train/a.txt", "dev/b.TXT", "test/c.txt", "test/d.txt.gz", "dev/notes.pdf"):
+        write(tmp_path / "books" / name, "%PDF" if ".pdf" in name else LONG)
     wanted, ledger = read(tmp_path / "books")
     splits = {"a": "train", "b": "dev", "c": "test", "d": "test"}
     assert {(d.name, d.split) for d in wanted} == set(splits.items())
@@ -266,6 +266,22 @@ def test_each_book_is_in_one_split_by_its_name() -> None:
     splits = choose_splits(names)
     assert [list(splits.values()).count(s) for s in ("train", "dev", "test")] == [36, 2, 2]
     assert choose_splits(dict(reversed(names.items()))) == splits
+
+
+@pytest.mark.parametrize(("paths", "splits"), [
+    ("train.txt dev.txt test.txt", "train dev test"), ("train.txt test.txt", "train test"),
+    ("wiki.train.txt wiki.valid.txt wiki.test.txt", "train dev test"),
+    ("letters-test.txt letters-dev.txt letters-train.txt readme.txt", "test dev train train"),
+    ("a.txt TEST-1.TXT b.txt dev.txt", "train test train dev"),
+    ("my-train/a.txt my-test/b.txt my-dev/c.txt", "train test dev"),
+    ("test/a_train.txt train/the_test.txt dev/a.txt b.txt c.txt", "test train dev train train"),
+    ("strangers_on_a_train.txt the_test.txt emma.txt ulysses.txt", "dev train train test"),  # drawn
+    ("test-of-a.txt test-of-b.txt test-of-c.txt", "dev test train"),
+])  # fmt: skip
+def test_names_tell_the_splits_but_titles_of_novels_do_not(paths: str, splits: str) -> None:
+    books = {path.removesuffix(".txt"): Path(path) for path in paths.split()}
+    found = choose_splits(books)
+    assert [found[name] for name in books] == splits.split()
 
 
 def test_a_book_is_its_chapters(tmp_path: Path) -> None:

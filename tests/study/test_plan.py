@@ -48,6 +48,12 @@ def test_what_is_read_counts(tmp_path: Path) -> None:
     changed = {run for run, one in before.items() if after.get(run) != one}
     assert {model for _, model in changed} <= {"gpt2e", "gpt2"}
     assert {("lm", "gpt2e"), ("perplexity", "gpt2e")} <= changed
+    (old := tmp_path / "own/b.jsonl").parent.mkdir()
+    old.touch()
+    own: dict[str, object] = {"corpus.format": "jsonl", "corpus.path": str(old.parent)}
+    before = digests(study, own)
+    old.rename(old.with_name("b-dev.jsonl"))
+    assert digests(study, own)["corpus", ""] != before["corpus", ""]  # names tell splits
 
 
 def test_records(tmp_path: Path) -> None:

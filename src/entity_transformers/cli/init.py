@@ -61,11 +61,14 @@ def init(
     # what is not of this checkout is found from a copy of it too, as `dvc exp run --temp` makes one
     path = str(corpus if corpus.resolve().is_relative_to(Path.cwd()) else corpus.resolve())
     if missing := [split for split in HELD_OUT if split not in splits]:
+        if (copy := file.with_suffix(".jsonl")).exists():
+            fault = f"a file is there, and a copy with {' and '.join(missing)} would overwrite it"
+            raise FileExistsError(f"{copy}: {fault}: choose another name, or move that file")
         held = hold_out(list(read_corpus(format, corpus)), missing)
         lengths.clear()
         splits = describe(_measure(held, lengths), "outermost")["splits"]
-        format, path = "jsonl", str(file.with_suffix(".jsonl"))
-        write_json_lines(Path(path), map(to_row, held))
+        format, path = "jsonl", str(copy)
+        write_json_lines(copy, map(to_row, held))
         log.info("no %s in it: taken from train, all of it is now in %s",
                  " and no ".join(missing), path)  # fmt: skip
     for split in ("train", *HELD_OUT):
@@ -93,7 +96,7 @@ def _find_file(name: str) -> Path:
             " this at its root"
         )
     file = Path(STUDIES, f"{name}.yaml")
-    if file.exists() or name == PAPER:
+    if file.exists() or name in (PAPER, Path(FILE).stem):
         raise FileExistsError(f"{file}: a study of that name is there: choose another, or edit it")
     return file
 

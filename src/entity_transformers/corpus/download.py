@@ -196,6 +196,8 @@ def list_files(root: Path, files: list[Path], origin: str) -> Manifest:
     rows = []
     for file in sorted(files):
         path, size = file.relative_to(root).as_posix(), file.stat().st_size
+        if path.encode(errors="ignore").decode() != path:
+            raise CorpusError(f"{str(file)!a}: its name is not UTF-8: rename the file")
         rows.append({"path": path, "bytes": size, "sha256": file_digest(file)})
     return {"root": str(root), "origin": origin, "files": rows}
 

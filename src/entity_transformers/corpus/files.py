@@ -18,9 +18,11 @@ from typing import IO, Any
 from entity_transformers.corpus.document import CorpusError, Split
 
 SPLIT_NAMES: dict[str, Split] = {
-    "train": "train", "training": "train", "dev": "dev", "development": "dev", "valid": "dev",
-    "validation": "dev", "test": "test",
+    "train": "train", "training": "train", "dev": "dev", "development": "dev", "val": "dev",
+    "valid": "dev", "validation": "dev", "test": "test", "testing": "test", "eval": "test",
+    "test2": "test2",
 }  # fmt: skip
+_DIGITS = "0123456789"
 LONGEST_LINE = 1_000_000
 """Most characters of a line; the longest real one, of metadata in GUM, has a few thousand."""
 UNPACKED, MOST_PACKED = 100_000_000, 100
@@ -49,13 +51,24 @@ def split_from_path(path: PurePath) -> Split:
     ``data/development/data/english/.../a.v4_gold_conll`` and ``dev.english.v4_gold_conll`` are both
     dev.
     """
-    words = (word for name in reversed(path.parts) for word in split_name(name))
-    return next(filter(None, map(SPLIT_NAMES.get, words)), "train")
+    return find_split(reversed(path.parts)) or "train"
+
+
+def find_split(names: Iterable[str], whole: bool = False) -> Split | None:
+    """Return the split of the first name that contains a split's, perhaps with a number (test1), as
+    a word; with ``whole``, of the first one that has no other words; None if there is none.
+    """
+    for name in names:
+        words = [word for word in split_name(name) if word.strip(_DIGITS)]
+        found = [SPLIT_NAMES.get(word) or SPLIT_NAMES.get(word.rstrip(_DIGITS)) for word in words]
+        if any(found) and not (whole and None in found):
+            return next(filter(None, found))
+    return None
 
 
 def split_name(name: str) -> list[str]:
     """Return the words of a file's or folder's name: english and v4 for ``english_v4``."""
-    return re.split(r"[._-]+", name.lower())
+    return re.split(r"[\W_]+", name.lower())
 
 
 def find_root(folder: Path) -> Path:
@@ -104,7 +117,8 @@ def extract(archive: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for name, source in _open_entries(archive):
-            place = PurePath(*(part for part in name.split("/") if part not in ("", ".", "..")))
+            parts = re.split(r"[\\/]", name)  # some packers of Windows write backslashes
+            place = PurePath(*(part for part in parts if part not in ("", ".", "..")))
             if source is None:
                 raise ValueError(f"{shown(name)} is neither a file nor a link to one")
             if not place.name:
@@ -132,7 +146,7 @@ def _open_entries(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             for entry in packed.infolist():
-                if not entry.filename.endswith("/"):
+                if not entry.filename.endswith(("/", "\\")):
                     yield entry.filename, packed.open(entry)
     else:
         with tarfile.open(archive) as tape:

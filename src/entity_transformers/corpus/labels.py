@@ -115,7 +115,8 @@ def shuffle_labels(
 
 def name_by_spelling(corpus: AlignedCorpus, spans: np.ndarray) -> np.ndarray:
     """Return labels by which the spans of a document that are spelt the same, and only those, are
-    one entity, int32 [N]: spans without chains. Entities are numbered by first appearance.
+    one entity, int32 [N]: spans without chains. A spelling includes the space before it. Entities
+    are numbered by first appearance.
     """
     labels = np.zeros_like(corpus.gold)
     for part in corpus.slices:

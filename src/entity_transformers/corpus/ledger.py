@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from entity_transformers.corpus.document import CorpusError, Document, WordError
+from entity_transformers.corpus.files import shown
 
 Policy = Literal["strict", "skip"]
 
@@ -43,6 +44,13 @@ class Ledger:
         if matched:
             self.excluded.append(name if part is None else f"{name}#{part}")
         return not matched
+
+    def admits_file(self, file: Path, name: str) -> bool:
+        """Whether a file's name can stand in a list of documents; if not, the file is rejected."""
+        if not name.isprintable():
+            error = f"{shown(str(file), 200)}: its name can't be printed: rename the file"
+            self.reject(ascii(str(file)), CorpusError(error))
+        return name.isprintable()
 
     def reject(self, document: str, error: CorpusError) -> None:
         """Stop at a bad document (strict) or record it (skip)."""

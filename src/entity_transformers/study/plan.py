@@ -184,8 +184,8 @@ class Plan:
         return json.dumps({"code": self.code(step, model), "values": given}, sort_keys=True)
 
     def digest(self, step: Step, model: str | None = None) -> str:
-        """Return one digest of all that a run depends on: its values and code, the user's files,
-        and the digests of what it reads. Equal digests mean equal results.
+        """Return one digest of all that a run depends on: its values and code, the user's files
+        and their names, and the digests of what it reads. Equal digests mean equal results.
         """
         model = (model or "") if runs_per_model(step) else ""
         if (step.name, model) not in self._digests:
@@ -195,10 +195,10 @@ class Plan:
                 name = f"{read.name}/{of}" if step.phase == "report" else read.name
                 starts_here = step.phase == "report" or read.name in step.reads
                 above[name if starts_here else "origin"] = plan.digest(read, of)
-            files = [file for path in _named_paths(values) for file in list_files(path)]
+            named = [(path, file) for path in _named_paths(values) for file in list_files(path)]
             parts = {
                 "code": self.code(step, model),
-                "files": list(map(file_digest, files)),
+                "files": [(str(file.relative_to(path)), file_digest(file)) for path, file in named],
                 "values": values,
                 "above": above,
             }

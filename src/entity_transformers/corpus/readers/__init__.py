@@ -107,6 +107,8 @@ def read_files(
     def read_file(file: Path) -> Iterator[Document]:
         place = file.relative_to(root)
         name = place.with_name(place.name.removesuffix(".gz") or "gz").with_suffix("").as_posix()
+        if not ledger.admits_file(file, name):
+            return iter(())
         found = read(open_lines(file, longest), str(file), name, split_from_path(place), ledger)
         return ledger.accept(found, str(file))
 

@@ -43,8 +43,17 @@ def _read_pair(
     lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
 ) -> Iterator[Document]:
     if ledger.admits(name):
-        text = read_text(Path(source).with_suffix(".txt"))
-        yield read_annotations(text, lines, source, name, split, ledger)
+        text, rows = read_text(Path(source).with_suffix(".txt")), list(lines)
+        yield read_annotations(_drop_mark(text, rows), rows, source, name, split, ledger)
+
+
+def _drop_mark(text: str, lines: Iterable[str]) -> str:
+    """Return a text without a byte order mark, in place of which it has a space if the first span's
+    offsets count the mark, as brat itself does.
+    """
+    first = next(filter(None, map(_SPAN.match, lines)), None) if text[:1] == "\ufeff" else None
+    counted = first and text.startswith(first[3].split(" ")[0], int(first[2].split(" ")[0]))
+    return " " * bool(counted) + text.removeprefix("\ufeff")
 
 
 def read_annotations(

@@ -4,8 +4,9 @@ A document's words are split as by spaCy; joined with the spaces of ``space_afte
 book's own, they are its text. Line breaks become spaces: ``sentence_starts`` are the first words of
 paragraphs (and of lines of verse), where the book has a break.
 
-A book below a folder named train, dev or test belongs to that split; if there is no such book, a
-twentieth of the books is dev and another twentieth test, by a digest of their names.
+A book belongs to the split that its name, or else a folder's, is (`test.txt`), or contains as a
+word if most of these names do (`letters-test.txt`). If no book's split is named, a twentieth of the
+books is dev and another twentieth test, by a digest of their names.
 """
 
 import logging
@@ -23,9 +24,9 @@ from entity_transformers.corpus.document import (
     make_document,
 )
 from entity_transformers.corpus.files import (
-    SPLIT_NAMES,
     check_text,
     extract,
+    find_split,
     is_archive,
     is_html,
     shown,
@@ -73,10 +74,7 @@ def _read_files(root: Path, ledger: Ledger) -> Iterator[Document]:
     names = name_books(files, root)
     splits = choose_splits({name: path.relative_to(root) for path, name in names.items()})
     for file, name in names.items():
-        if not name.isprintable():  # no list of documents can hold it
-            error = f"{shown(str(file), 200)}: its name can't be printed: rename the file"
-            ledger.reject(ascii(str(file)), CorpusError(error))
-        elif ledger.admits(name):
+        if ledger.admits_file(file, name) and ledger.admits(name):
             documents = _read_book(file, name, splits[name], ledger)
             yield from ledger.accept(documents, str(file))
 
@@ -85,7 +83,7 @@ def find_texts(root: Path) -> list[Path]:
     """Return a folder's texts, sorted by path; in a LitBank folder only the novels."""
     if (root / "coref").is_dir() or (root / "original").is_dir():
         root = root / "original"
-    return sorted(path for path in root.rglob("*.txt*") if path.is_file() and _is_text(path))
+    return sorted(path for path in root.rglob("*") if _is_text(path) and path.is_file())
 
 
 def _is_text(path: Path) -> bool:
@@ -108,13 +106,19 @@ def _stem(name: str) -> str:
 
 
 def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
-    """Choose each book's split by its folders, if those of any book name one, else by a digest of
-    its name. Fewer than three books are all train.
+    """Choose each book's split by its file's name, then by its folders; if no book's is named, by a
+    digest of its name, where fewer than three books are all train.
+
+    The word train in the title of a novel is no split: a name that has other words counts only if
+    most books have such names, of at least two splits.
     """
-    named: dict[str, Split | None] = {}
-    for name, path in books.items():
-        folders = reversed(path.parent.as_posix().lower().split("/"))
-        named[name] = next(filter(None, map(SPLIT_NAMES.get, folders)), None)
+    named: dict[str, Split | None] = dict.fromkeys(books)
+    files = {name: [_stem(path.name)] for name, path in books.items()}
+    folders = {name: path.parent.parts[::-1] for name, path in books.items()}
+    for names in (files, folders):
+        found = [split for one in names.values() if (split := find_split(one))]
+        whole = len({*found}) < 2 or 2 * len(found) <= len(books)
+        named = {name: named[name] or find_split(one, whole) for name, one in names.items()}
     if any(named.values()):
         return {name: split or "train" for name, split in named.items()}
     return draw_splits(books, ("dev", "test") if len(books) >= 3 else ())
