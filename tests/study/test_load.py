@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from dvc.repo import Repo
 from ruamel.yaml import YAML
 from tiny_study import ROOT, TINY, make_study
 
 from entity_transformers.study.params import ParamsError, load
-from entity_transformers.study.values import list_studies, read_values
+from entity_transformers.study.values import PAPER, find_study, list_studies, read_values
 
 STUDIES = list(list_studies(ROOT))
 
@@ -36,6 +37,14 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
         assert dict(leaves(values)) == dict(leaves(new))
         for (key, one), (_, other) in zip(leaves(values), leaves(new), strict=True):
             assert type(one) is type(other), key
+
+
+def test_each_stage_of_dvc_depends_on_all_that_its_study_is_based_on() -> None:
+    for stage in Repo(str(ROOT)).index.stages:
+        chain = [find_study(stage.name.partition("@")[2], ROOT / "params.yaml")]
+        while chain[-1] != STUDIES[0]:
+            chain.append(find_study(read_values(chain[-1]).get("base", PAPER), chain[-1]))
+        assert {*map(str, chain)} <= {one.fs_path for one in stage.deps}, stage.name
 
 
 def test_an_entry_goes_on_from_another_one_of_its_study(tmp_path: Path) -> None:
