@@ -252,7 +252,7 @@ def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
     _, theirs = _find_mentions(params, "baseline")
     for entry in params.entries("encode"):
         compared = entry.can({"entities"}) or params.models[entry.name].get("matched_to")
-        if compared and params.takes_part(entry.name, "embeddings"):
+        if compared:
             ours = _find_arrays(params, "embeddings", entry.name, "mentions.safetensors")
             for seed in (seed for seed in ours if seed in theirs):
                 first, second = ours[seed][0], theirs[seed][0]
@@ -261,8 +261,11 @@ def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
 
 
 def _find_arrays(params: Any, step: str, model: str, name: str) -> dict[int, tuple[Any, Any]]:
-    """Return the arrays and facts of file ``name`` by seed, for each of a model's that has it."""
-    seeds = params.seeds_of(model)
+    """Return the arrays and facts of file ``name`` by seed, for each of a model's that has it; none
+    if the study has no such step, or the model takes no part in it.
+    """
+    taking = params.runs_step(step) and params.takes_part(model, step)
+    seeds = params.seeds_of(model) if taking else ()
     files = {seed: Path(folder(params.name, step, model, seed), name) for seed in seeds}
     return {seed: artifacts.read_arrays(file) for seed, file in files.items() if file.is_file()}
 
