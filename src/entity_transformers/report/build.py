@@ -46,7 +46,7 @@ def collect(run: Run) -> None:
             record = artifacts.read_record(home)
             known = ["place", "values"]  # given by the run's name and the study
             known += ["files"] * (step.phase not in ("corpus", "train"))
-            name = "/".join(filter(None, (step.name, model, str(seed or ""))))
+            name = "/".join([step.name] if seed is None else [step.name, model, str(seed)])
             records[name] = {key: value for key, value in record.items() if key not in known}
         if step.gather:  # "module:name" of a function of the rows of all runs
             module, _, name = step.gather.partition(":")
