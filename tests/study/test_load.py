@@ -49,8 +49,8 @@ def test_each_stage_of_dvc_depends_on_all_that_its_study_is_based_on() -> None:
 
 def test_an_entry_goes_on_from_another_one_of_its_study(tmp_path: Path) -> None:
     path = make_study(tmp_path)
-    short = "short: {kind: bert, window: 16, positions: 32}"
-    longer = "longer: {kind: bert, initial_weights: 'study:tiny/short/1'}"
+    short = "short: {kind: bert, window: 16, positions: 32, seeds: [2]}"
+    longer = "longer: {kind: bert, initial_weights: 'study:tiny/short/2'}"
     path.write_text(f"{TINY}models: {{{short}, {longer}}}\n")
     assert load(path).model("longer").lm.context == 32
 
@@ -73,8 +73,8 @@ def test_an_entry_goes_on_from_another_one_of_its_study(tmp_path: Path) -> None:
      ["models.gpt2e: initial_weights study:tiny/gpt2e/1: circular: gpt2e -> gpt2e"]),
     (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/other/1'}}, other: {{kind: gpt2e,"
      " initial_weights: 'study:tiny/gpt2e/1'}}\n", ["circular: gpt2e -> other -> gpt2e"]),
-    (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/gpt2/7'}}}}\n",
-     ["models.gpt2e", "study tiny trains seeds"]),
+    (f"{TINY}models: {{gpt2: {{seeds: [4]}}, gpt2e: {{initial_weights: 'study:tiny/gpt2/1'}}}}\n",
+     ["models.gpt2e", "study tiny trains gpt2 with seeds 4"]),
     (f"{TINY}models: {{short: {{kind: bert, window: 16}}, long: {{kind: bert,"
      " initial_weights: 'study:tiny/short/1'}}\n", ["models.long", "window 32 here, 16 there"]),
     (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),

@@ -301,8 +301,9 @@ def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     """Return why an entry can't start from a model of another study; "" if it can."""
     if origin.model not in other.models or not other.runs_step("lm"):
         return f"study {origin.study} trains {', '.join(other.models)}"
-    if origin.seed not in other.study.seeds:
-        return f"study {origin.study} trains seeds {', '.join(map(str, other.study.seeds))}"
+    if origin.seed not in (seeds := other.seeds_of(origin.model)):
+        known = ", ".join(map(str, seeds))
+        return f"study {origin.study} trains {origin.model} with seeds {known}"
     found = other.model(origin.model)
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
         return f"kind {entry.kind.name} cannot start from kind {found.kind.name}"
