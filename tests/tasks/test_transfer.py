@@ -555,13 +555,13 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
     ({"tasks": ["wsc273"]}, r"'wsc273' has no train split"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
-    ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: a study of several seeds"),
+    ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: gpt2e has several seeds"),
 ])  # fmt: skip
 def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
     values = read_values(PAPER)
     values["transfer"] |= changes
     values["study"]["steps"] += ["examples", "transfer"]
-    values["study"]["seeds"] = [1, 2, 3]
+    values["study"]["seeds"], values["models"]["gpt2e"]["seeds"] = [1], [1, 2]
     with pytest.raises(ParamsError, match=message):
         parse(values, "params.yaml")
 

@@ -178,7 +178,9 @@ class _Base(Section):
             if lacking := {*read[step]}.difference(self.examples.tasks):
                 yield f"{step}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
         if self.runs_step("transfer"):
-            self.transfer.check_study(self.models, self.study.seeds)
+            tuned = (entry.name for entry in self.entries("finetunes"))
+            seeds = {one: self.seeds_of(one) for one in tuned if self.takes_part(one, "transfer")}
+            self.transfer.check_study(self.models, seeds)
         reads = any("perplexity.stride" in STEPS[step].also for step in self.study.steps)
         if (reads or self.runs_step("perplexity")) and self.perplexity.stride > self.lm.window:
             yield (
