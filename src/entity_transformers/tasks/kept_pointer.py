@@ -120,7 +120,7 @@ def score_pointers(reading: Reading) -> Rows:
     folds, base, read = fold_texts(corpus.names), np.zeros(len(corpus.tokens)), []
     for own, states, nats, keeps in read_texts(reading):
         base[own] = nats
-        normal = functional.layer_norm(states.float(), states.shape[-1:])
+        normal = functional.layer_norm(states.float(), states.shape[-1:]).cpu()
         laid = [lay_entries(len(nats), keep, reading.window, reading.stride) for keep in keeps]
         read.append((own, normal, torch.from_numpy(nats), laid))
     yield from reading.list_rows(text_memory.NOTHING, 0, base)
