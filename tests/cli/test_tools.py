@@ -27,7 +27,7 @@ TOKENIZER = Path("data/tiny/text/corpus/tokenizer.json")
 @pytest.fixture(scope="module", autouse=True)
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("tools")
-    make_study(home)
+    make_study(home, "models: {gpt2: {seeds: [4]}}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         run_steps("corpus")
@@ -193,7 +193,7 @@ def test_a_study_has_the_same_name_everywhere(capsys: pytest.CaptureFixture[str]
     (f"report {STUDY}", "results/tiny/measures.csv is missing"),
     (f"verify {STUDY}", "results/tiny/measures.csv is missing"),
     ("verify tinier", "no study 'tinier'"),
-    (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/1: not trained yet"),
+    (f"export-model {STUDY} gpt2 --output x", "data/tiny/models/gpt2/4: not trained yet"),
     (f"export-model {STUDY} gpt3 --output x", "model 'gpt3', expected one of"),
 ])  # fmt: skip
 def test_errors(capsys: pytest.CaptureFixture[str], line: str, expected: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import lively_model, tiny_corpus, tiny_entry, tiny_model
+from safetensors.torch import save_model
+from tiny import KEPT, lively_model, tiny_corpus, tiny_entry, tiny_model
 from torch import Tensor
 from trainings import gradients, make_training, train_each, weights
 
@@ -19,7 +20,10 @@ from entity_transformers import runtime
 from entity_transformers.corpus.labels import give
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel
+from entity_transformers.steps.kept_pointer import KeptPointerParams
+from entity_transformers.tasks.kept_pointer import score_pointers
 from entity_transformers.tasks.perplexity import score_corpus
+from entity_transformers.tasks.text_memory import Reading
 from entity_transformers.train.loop import TrainingStopped, mean_objective
 
 DEVICE = os.environ.get("ENTITY_TRANSFORMERS_TEST_DEVICE", "cuda")
@@ -79,6 +83,17 @@ def test_every_token_gets_its_nats(kind: str, split: str) -> None:
     expected = score_corpus(model, corpus, **how)
     found = score_corpus(model.to(DEVICE), corpus, **how)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_kept_pointer_learns_what_it_learns_on_the_cpu(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_model((model := lively_model("gpt2", window=16)).module, "model.safetensors")
+    how = {**KEPT, "budgets": (6,), "kept": ({"policy": "recent"},), "size": 4, "epochs": 3}
+    section = KeptPointerParams(**how, learning_rate=0.01, trainings=1)
+    corpus = tiny_corpus(4, split="test", shortest=30)
+    readings = (Reading(model.to(one), corpus, section, 8, 1, Path()) for one in ("cpu", DEVICE))
+    expected, found = ([row["value"] for row in score_pointers(one)] for one in readings)
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tiny_study import make_study
 
 from entity_transformers.artifacts import LARGEST, list_digests, write_json
 from entity_transformers.cli.report import open_results, show_verdicts
 from entity_transformers.report import frame
-from entity_transformers.report.build import COMMITTED, build, find_wrong
-from entity_transformers.step import MANIFEST
+from entity_transformers.report.build import COMMITTED, build, collect, find_wrong
+from entity_transformers.report.pictures import Pictures
+from entity_transformers.step import MANIFEST, Run
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
@@ -174,6 +176,17 @@ def test_commands_name_values_that_were_not_used_and_a_missing_table(results, mo
     (results / "measures.csv").unlink()
     with pytest.raises(ValueError, match=r"results/books/measures\.csv is missing"):
         open_results(FILE)
+
+
+def test_the_manifest_names_runs_of_seed_0_in_full(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    empty = {"_read_rows": (), "_gather_pictures": Pictures(), "artifacts.read_record": {}}
+    for name, nothing in empty.items():
+        monkeypatch.setattr(f"{collect.__module__}.{name}", lambda _, it=nothing: it)
+    path = make_study(tmp_path, "study: {steps: [corpus, lm, report], seeds: [0]}\n")
+    collect(Run(load(path), STEPS["report"]))
+    runs = json.loads(Path("results/tiny", MANIFEST).read_text())["runs"]
+    assert {"corpus", "lm/gpt2/0"} <= runs.keys()
 
 
 @pytest.mark.slow

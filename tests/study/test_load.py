@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from dvc.repo import Repo
 from ruamel.yaml import YAML
 from tiny_study import ROOT, TINY, make_study
 
 from entity_transformers.study.params import ParamsError, load
-from entity_transformers.study.values import list_studies, read_values
+from entity_transformers.study.values import PAPER, find_study, list_studies, read_values
 
 STUDIES = list(list_studies(ROOT))
 
@@ -38,10 +39,18 @@ def test_every_study_loads_and_all_parsers_of_yaml_agree(path: Path) -> None:
             assert type(one) is type(other), key
 
 
+def test_each_stage_of_dvc_depends_on_all_that_its_study_is_based_on() -> None:
+    for stage in Repo(str(ROOT)).index.stages:
+        chain = [find_study(stage.name.partition("@")[2], ROOT / "params.yaml")]
+        while chain[-1] != STUDIES[0]:
+            chain.append(find_study(read_values(chain[-1]).get("base", PAPER), chain[-1]))
+        assert {*map(str, chain)} <= {one.fs_path for one in stage.deps}, stage.name
+
+
 def test_an_entry_goes_on_from_another_one_of_its_study(tmp_path: Path) -> None:
     path = make_study(tmp_path)
-    short = "short: {kind: bert, window: 16, positions: 32}"
-    longer = "longer: {kind: bert, initial_weights: 'study:tiny/short/1'}"
+    short = "short: {kind: bert, window: 16, positions: 32, seeds: [2]}"
+    longer = "longer: {kind: bert, initial_weights: 'study:tiny/short/2'}"
     path.write_text(f"{TINY}models: {{{short}, {longer}}}\n")
     assert load(path).model("longer").lm.context == 32
 
@@ -64,8 +73,8 @@ def test_an_entry_goes_on_from_another_one_of_its_study(tmp_path: Path) -> None:
      ["models.gpt2e: initial_weights study:tiny/gpt2e/1: circular: gpt2e -> gpt2e"]),
     (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/other/1'}}, other: {{kind: gpt2e,"
      " initial_weights: 'study:tiny/gpt2e/1'}}\n", ["circular: gpt2e -> other -> gpt2e"]),
-    (f"{TINY}models: {{gpt2e: {{initial_weights: 'study:tiny/gpt2/7'}}}}\n",
-     ["models.gpt2e", "study tiny trains seeds"]),
+    (f"{TINY}models: {{gpt2: {{seeds: [4]}}, gpt2e: {{initial_weights: 'study:tiny/gpt2/1'}}}}\n",
+     ["models.gpt2e", "study tiny trains gpt2 with seeds 4"]),
     (f"{TINY}models: {{short: {{kind: bert, window: 16}}, long: {{kind: bert,"
      " initial_weights: 'study:tiny/short/1'}}\n", ["models.long", "window 32 here, 16 there"]),
     (f"{TINY}probe: {{splits: [test9]}}\n", ["probe", "test9"]),

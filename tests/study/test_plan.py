@@ -23,16 +23,19 @@ def digests(path: Path, overrides: dict[str, object] | None = None) -> dict[Run,
     ("probe.batch", 3, {"probe"}),
     ("ner.epochs", 2, {"ner"}),
     ("recall.width", 8, {"recall"}),
+    ("recall.seeds", [1, 7], set()),
     ("report.title", "Another", set()),
     ("report.bootstrap_samples", 7, set()),
 ])  # fmt: skip
 def test_values(tmp_path: Path, key: str, value: object, steps: set[str]) -> None:
-    """Each value changes exactly the runs of the steps that read it."""
+    """Each value changes exactly the runs of the steps that read it, and the report."""
     study = make_study(tmp_path)
     before, after = digests(study), digests(study, {key: value})
     assert before.keys() == after.keys()
     assert {step for (step, _), one in before.items() if after[step, _] != one} == steps
-    old, new = (Plan(load(study, by)).values_of(STEPS["report"]) for by in ({}, {key: value}))
+    plans = [Plan(load(study, by)) for by in ({}, {key: value})]
+    assert len({plan.digest(STEPS["report"]) for plan in plans}) == 2
+    old, new = (plan.values_of(STEPS["report"]) for plan in plans)
     assert {name for name in old if new[name] != old[name]} <= {key}
     assert (new.get(key) == value) == bool(steps)
 

@@ -91,6 +91,12 @@ def test_it_learns_and_each_text_is_judged_by_what_the_other_fold_taught(tmp_pat
     for d, (name, fold) in enumerate(zip(corpus.names, fold_texts(corpus.names), strict=True)):
         same = again["recent", name] == pytest.approx(losses["recent", name], abs=1e-6)
         assert same == (not fold and d != first)
+    for longest in (9, 25):  # texts no longer than the window: all, and some
+        short = tiny_corpus(6, seed=5, split="test", shortest=5, longest=longest)
+        reading = Reading(model, short, SECTION, 8, 1, tmp_path)
+        found = find_losses(kept_pointer.score_pointers(reading))
+        same = [found["recent", one] == pytest.approx(found["none", one]) for one in short.names]
+        assert same == (np.diff(short.offsets) <= 9).tolist()
 
 
 def test_training_lowers_the_loss(pointer: KeptPointer) -> None:

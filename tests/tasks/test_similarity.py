@@ -7,7 +7,7 @@ import pytest
 from tiny_study import make_study
 
 from entity_transformers.artifacts import write_arrays
-from entity_transformers.report.build import _compare_models
+from entity_transformers.report.build import _compare_models, _find_mentions
 from entity_transformers.study.params import load
 from entity_transformers.tasks import similarity
 from entity_transformers.tasks.similarity import across_rows, measure_cka, measure_similarity
@@ -125,13 +125,19 @@ def test_rows_across_models_compare_the_same_mentions(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="different mentions"):
         next(across_rows(ours, theirs | {"entity": ours["entity"][1:]}, ["nouns"]))
     monkeypatch.chdir(tmp_path)
-    more = "alike: {kind: gpt2, matched_to: gpt2e}, deaf: {kind: gpt2e, only: [lm]}"
+    more = "alike: {kind: gpt2, matched_to: gpt2e}, deaf: {kind: gpt2e, only: [lm]},"
+    more += " gpt2: {seeds: [1, 2]}, other: {kind: gpt2e, seeds: [3]}"
     params = load(make_study(tmp_path, f"similarity: {{across: true}}\nmodels: {{{more}}}\n"))
-    for model, arrays in (("gpt2e", ours), ("alike", ours), ("gpt2", theirs)):
-        folder = tmp_path / f"data/tiny/scores/embeddings/{model}/1"
+    runs = (("gpt2e", 1, ours), ("alike", 1, ours), ("gpt2", 1, theirs), ("gpt2", 2, ours))
+    for model, seed, arrays in (*runs, ("other", 3, ours), ("deaf", 1, ours)):
+        folder = tmp_path / f"data/tiny/scores/embeddings/{model}/{seed}"
         folder.mkdir(parents=True)
         write_arrays(folder / "mentions.safetensors", arrays)
     rows = list(_compare_models(params))
     about = {(row["step"], row["model"], row["seed"]) for row in rows}
     assert about == {("similarity", model, 1) for model in ("gpt2e", "alike")}
     assert [row["value"] for row in rows[:8]] == list(found.values())[:8]
+    fewer = load(tmp_path / "studies/tiny.yaml", {"study.steps": ["corpus", "lm", "perplexity"]})
+    assert _find_mentions(fewer, "proposed") == ("gpt2e", {})  # of earlier, when it had the step
+    del params.models["gpt2"]
+    assert list(_compare_models(params)) == []

@@ -13,6 +13,7 @@ from torch.nn import functional
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.step import Run
+from entity_transformers.steps.kept_keys import KeptKeysParams
 from entity_transformers.steps.text_memory import PolicyName, TextMemoryParams
 from entity_transformers.study.params import STEPS, ParamsError, load, parse, read_study
 from entity_transformers.tasks import text_memory
@@ -85,6 +86,12 @@ def test_what_cannot_be_scored_is_refused() -> None:
     with pytest.raises(ParamsError, match=r"text_memory\.labels: 'resolver:names', but"):
         parse(values, "x")
     assert set(POLICIES) == set(get_args(PolicyName))
+    section = KeptKeysParams(**KEPT, budgets=(3,), sinks=0, kept=({"policy": "recent"},))
+    corpus = tiny_corpus(1, split="test", shortest=40, longest=41)  # whose last token is not read
+    own = {"section": section, "trained": SimpleNamespace(context=38), "split": lambda _: corpus}
+    run: Any = SimpleNamespace(**own, step=STEPS["kept_keys"], model="gpt2")
+    with pytest.raises(ValueError, match="reads 39 tokens at once, but gpt2 reads at most 38"):
+        list(score_windows(run, list))
 
 
 def test_a_stopped_run_goes_on_with_the_next_window(tmp_path, monkeypatch) -> None:

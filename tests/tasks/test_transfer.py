@@ -502,7 +502,7 @@ def make_study(folder: Path) -> dict[str, Any]:
 
 
 def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
-    params = parse(make_study(tmp_path), "tiny")
+    params = parse(values := make_study(tmp_path), "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["transfer"], "gpt2e", 1)
     lm = tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW)
@@ -545,6 +545,11 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
             accuracy = next(one["value"] for one in same if one["measure"] == "accuracy")
             assert len(right) == row["count"] > 0
             assert np.mean(right) == pytest.approx(accuracy)
+    values["transfer"]["rate_factors"] = [0.5]  # the only one is not tried
+    once = lambda self, make, name, recipe, seed: [{"rate": recipe.learning_rate}]  # noqa: E731
+    monkeypatch.setattr(f"{finetune.__module__}.Trainings.once", once)
+    rows = list(finetune(Run(parse(values, "tiny"), STEPS["transfer"], "gpt2e", 1)))
+    assert {row["rate"] for row in rows} == {0.5 * paper, 1e-3}
 
 
 @pytest.mark.parametrize(("changes", "message"), [
@@ -555,13 +560,13 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
     ({"tasks": ["wsc273"]}, r"'wsc273' has no train split"),
     ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
     ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
-    ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: a study of several seeds"),
+    ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: gpt2e has several seeds"),
 ])  # fmt: skip
 def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
     values = read_values(PAPER)
     values["transfer"] |= changes
     values["study"]["steps"] += ["examples", "transfer"]
-    values["study"]["seeds"] = [1, 2, 3]
+    values["study"]["seeds"], values["models"]["gpt2e"]["seeds"] = [1], [1, 2]
     with pytest.raises(ParamsError, match=message):
         parse(values, "params.yaml")
 

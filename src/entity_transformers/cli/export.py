@@ -35,14 +35,14 @@ def export_model(
     study: STUDY,
     model: Annotated[str, Flag("one of the study's models", "MODEL", positional=True)],
     output: Annotated[Path | None, Flag("folder (default: exported/STUDY/MODEL)", "PATH")] = None,
-    seed: Annotated[int | None, Flag("seed of its training (default: the study's first)")] = None,
+    seed: Annotated[int | None, Flag("seed of its training (default: the model's first)")] = None,
 ) -> None:
     """Write a folder to share: weights, tokenizer, a card with scores and, if the model has its own
     code, that code for trust_remote_code. Static vectors are also written as text for gensim.
     """
     params = load(study)
     entry = params.model(model)
-    seed = params.study.seeds[0] if seed is None else seed
+    seed = params.seeds_of(model)[0] if seed is None else seed
     run = Run(params, STEPS["lm"], model, seed)
     output = Path("exported", params.name, model) if output is None else output
     if not (run.folder / RECORD).is_file():

@@ -46,7 +46,7 @@ def collect(run: Run) -> None:
             record = artifacts.read_record(home)
             known = ["place", "values"]  # given by the run's name and the study
             known += ["files"] * (step.phase not in ("corpus", "train"))
-            name = "/".join(filter(None, (step.name, model, str(seed or ""))))
+            name = "/".join([step.name] if seed is None else [step.name, model, str(seed)])
             records[name] = {key: value for key, value in record.items() if key not in known}
         if step.gather:  # "module:name" of a function of the rows of all runs
             module, _, name = step.gather.partition(":")
@@ -208,9 +208,9 @@ def _gather_pictures(params: Any) -> pictures.Pictures:
     decode = artifacts.read_tokenizer(corpus / "tokenizer.json").decode
     mentions = {role: _find_mentions(params, role) for role in ("proposed", "baseline")}
     vectors = {
-        role: (name, (found[0][0]["context_on"], found[0][0]["entity"]))
+        role: (name, (arrays["context_on"], arrays["entity"]))
         for role, (name, found) in mentions.items()
-        if found
+        for arrays, _ in [*found.values()][:1]
     }
     splits = [_read_split(corpus, one) for one in (params.embeddings.splits if vectors else ())]
     names = [name for split in splits for name in pictures.name_entities(*split)]
@@ -229,40 +229,45 @@ def _read_excerpts(params: Any, corpus: Path, decode: Any) -> dict[str, Any] | N
     read = {
         name: _find_arrays(params, "excerpts", name, "excerpts.safetensors") for name in entries
     }
-    runs = {name: [arrays for arrays, _ in found] for name, found in read.items() if found}
+    runs = {name: [one for one, _ in found.values()] for name, found in read.items() if found}
     if not runs:
         return None
-    documents, aligned = _read_split(corpus, read[[*runs][-1]][0][1]["split"])
+    _, facts = next(iter(read[[*runs][-1]].values()))
+    documents, aligned = _read_split(corpus, facts["split"])
     kept = cut(aligned)
     named = {document.id: document for document in documents if document.id in kept.names}
     return pictures.gather_excerpts(kept, [named[name] for name in kept.names], decode, runs)
 
 
-def _find_mentions(params: Any, role: str) -> tuple[str, list[tuple[Any, Any]]]:
+def _find_mentions(params: Any, role: str) -> tuple[str, dict[int, tuple[Any, Any]]]:
     """Return the first encoding model of a role and the mention vectors of its seeds, if any."""
     name = next((e.name for e in params.entries("encode") if e.role == role), "")
-    return name, _find_arrays(params, "embeddings", name, "mentions.safetensors") if name else []
+    return name, _find_arrays(params, "embeddings", name, "mentions.safetensors") if name else {}
 
 
 def _compare_models(params: Any) -> Iterator[dict[str, Any]]:
-    """Yield rows of step similarity, seed by seed: the same mentions in the baseline and in each
-    model that reads entities, or, as its control, has as many parameters as one that does.
+    """Yield rows of step similarity for each seed of both: the same mentions in the baseline and in
+    each model that reads entities, or, as its control, has as many parameters as one that does.
     """
     _, theirs = _find_mentions(params, "baseline")
     for entry in params.entries("encode"):
         compared = entry.can({"entities"}) or params.models[entry.name].get("matched_to")
-        if compared and params.takes_part(entry.name, "embeddings"):
+        if compared:
             ours = _find_arrays(params, "embeddings", entry.name, "mentions.safetensors")
-            seeds = params.seeds_of(entry.name)
-            for seed, (first, _), (second, _) in zip(seeds, ours, theirs, strict=True):
+            for seed in (seed for seed in ours if seed in theirs):
+                first, second = ours[seed][0], theirs[seed][0]
                 for row in across_rows(first, second, params.similarity.groups):
                     yield {"step": "similarity", "model": entry.name, "seed": seed, **row}
 
 
-def _find_arrays(params: Any, step: str, model: str, name: str) -> list[tuple[Any, Any]]:
-    """Return the arrays and facts of file ``name`` for each of a model's seeds that has it."""
-    files = [Path(folder(params.name, step, model, seed), name) for seed in params.seeds_of(model)]
-    return [artifacts.read_arrays(file) for file in files if file.is_file()]
+def _find_arrays(params: Any, step: str, model: str, name: str) -> dict[int, tuple[Any, Any]]:
+    """Return the arrays and facts of file ``name`` by seed, for each of a model's that has it; none
+    if the study has no such step, or the model takes no part in it.
+    """
+    taking = params.runs_step(step) and params.takes_part(model, step)
+    seeds = params.seeds_of(model) if taking else ()
+    files = {seed: Path(folder(params.name, step, model, seed), name) for seed in seeds}
+    return {seed: artifacts.read_arrays(file) for seed, file in files.items() if file.is_file()}
 
 
 def _read_split(corpus: Path, split: str) -> tuple[Documents, AlignedCorpus]:

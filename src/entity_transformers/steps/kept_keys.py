@@ -25,9 +25,8 @@ class KeptKeysParams(MemoryParams):
     sinks: Annotated[Integer, Field(ge=0, le=10**6)]
     """first tokens of a text that are always held (Xiao et al., 2023)"""
 
-    @property
-    def longest(self) -> int:
-        return max(self.windows) if self.tokens is None else self.tokens  # positions go up to it
+    def count_read(self, longest: int) -> int:
+        return longest - 1  # positions go on to the end, and the last token is not read
 
 
 @step(

@@ -56,9 +56,10 @@ class MemoryParams(Section):
         """Return the windows in which the original or the renamed text is read."""
         return self.windows
 
-    @property
-    def longest(self) -> int:
-        """Tokens that the model reads at once."""
+    def count_read(self, longest: int) -> int:
+        """Return how many tokens the model reads at once, at most, of texts of up to ``longest``
+        tokens.
+        """
         return max(self.windows)
 
 
@@ -68,8 +69,7 @@ class TextMemoryParams(MemoryParams):
     batch_tokens: Size
     """tokens of the windows that are read side by side"""
 
-    @property
-    def longest(self) -> int:
+    def count_read(self, longest: int) -> int:
         return max(self.windows) + max(self.budgets)
 
 

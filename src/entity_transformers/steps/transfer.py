@@ -1,6 +1,6 @@
 """Step transfer (beyond the paper): fine-tuning on tasks as in GPT-1, and its ablations."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictBool
@@ -84,7 +84,7 @@ class TransferParams(Recipe):
     also_score: Tasks
     """pronouns' tasks on which what is trained on another of them is scored"""
     seeds: Annotated[tuple[Integer, ...] | None, Field(min_length=1)]
-    """of the fine-tunings, in a study of one seed; null: the run's own"""
+    """of the fine-tunings, of models of one seed; null: the run's own"""
     rate_factors: Annotated[tuple[Positive, ...], Ascending, Field(min_length=1)]
     """times learning_rate, each tried by every model with and without pretraining; that of the
     lowest loss on dev is taken. A variant with a rate of its own tries none"""
@@ -147,14 +147,16 @@ class TransferParams(Recipe):
             and ("auxiliary_weight" not in self.variants[name] or entry.can({"causal"}))
         }
 
-    def check_study(self, known: Collection[str], seeds: Collection[int]) -> None:
+    def check_study(self, known: Collection[str], seeds: Mapping[str, Collection[int]]) -> None:
         """Raise ValueError for a variant with models that the study does not have, or with tasks
-        that are not trained on, and for ``seeds`` here in a study of several seeds.
+        that are not trained on, and for seeds here if a model that is fine-tuned has several.
+        ``seeds`` are those of each such model.
         """
-        if self.seeds is not None and len(seeds) > 1:
+        several = [name for name, own in seeds.items() if len(own) > 1]
+        if self.seeds is not None and several:
             raise ValueError(
-                f"transfer.seeds {list(self.seeds)}: a study of several seeds fine-tunes each with"
-                " its own: set it to null"
+                f"transfer.seeds {list(self.seeds)}: {several[0]} has several seeds, each of which"
+                " is fine-tuned with its own: set it to null"
             )
         for name, variant in self.variants.items():
             for key, possible in zip(CHOSEN, (known, self.tasks), strict=True):

@@ -178,7 +178,9 @@ class _Base(Section):
             if lacking := {*read[step]}.difference(self.examples.tasks):
                 yield f"{step}.tasks: {sorted(lacking)[0]} is not among examples.tasks: add it"
         if self.runs_step("transfer"):
-            self.transfer.check_study(self.models, self.study.seeds)
+            tuned = (entry.name for entry in self.entries("finetunes"))
+            seeds = {one: self.seeds_of(one) for one in tuned if self.takes_part(one, "transfer")}
+            self.transfer.check_study(self.models, seeds)
         reads = any("perplexity.stride" in STEPS[step].also for step in self.study.steps)
         if (reads or self.runs_step("perplexity")) and self.perplexity.stride > self.lm.window:
             yield (
@@ -301,8 +303,9 @@ def _misfit(entry: ModelEntry, other: Any, origin: Origin) -> str:
     """Return why an entry can't start from a model of another study; "" if it can."""
     if origin.model not in other.models or not other.runs_step("lm"):
         return f"study {origin.study} trains {', '.join(other.models)}"
-    if origin.seed not in other.study.seeds:
-        return f"study {origin.study} trains seeds {', '.join(map(str, other.study.seeds))}"
+    if origin.seed not in (seeds := other.seeds_of(origin.model)):
+        known = ", ".join(map(str, seeds))
+        return f"study {origin.study} trains {origin.model} with seeds {known}"
     found = other.model(origin.model)
     if found.kind.name not in {entry.kind.name, *entry.kind.also}:
         return f"kind {entry.kind.name} cannot start from kind {found.kind.name}"

@@ -191,8 +191,8 @@ class Plan:
         if (step.name, model) not in self._digests:
             values = self.values(step, model)
             above = {}
-            for plan, read, of, _ in self.above(step, model):
-                name = f"{read.name}/{of}" if step.phase == "report" else read.name
+            for plan, read, of, seed in self.above(step, model):
+                name = f"{read.name}/{of}/{seed}" if step.phase == "report" else read.name
                 starts_here = step.phase == "report" or read.name in step.reads
                 above[name if starts_here else "origin"] = plan.digest(read, of)
             named = [(path, file) for path in _named_paths(values) for file in list_files(path)]

@@ -55,11 +55,11 @@ def lay_entries(length: int, keep: Keep, window: int, stride: int) -> Entries:
     plans = [one for one in plan_windows(length - 1, window, stride) if one[0]]
     kept = [keep(start) for start, _, _ in plans]
     kept = [places[places > 0] - 1 for places in kept]
-    most = max(map(len, kept), default=0)
-    padded = [np.pad(one, (0, max(1, most) - len(one)), constant_values=-1) for one in kept]
+    most = max([1, *map(len, kept)])
+    padded = [np.pad(one, (0, most - len(one)), constant_values=-1) for one in kept]
     first = np.array([new for _, new, _ in plans], np.int64)
     where, valid = lay_out(first, np.array([end - new for _, new, end in plans], np.int64))
-    laid = np.array(padded, np.int64).reshape(len(plans), -1)
+    laid = np.array(padded, np.int64).reshape(len(plans), most)
     return Entries(torch.from_numpy(where), torch.from_numpy(valid), torch.from_numpy(laid))
 
 
@@ -101,11 +101,13 @@ Text = tuple[Tensor, Tensor, Tensor, Entries]
 
 
 def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer:
-    """Train a pointer with one step of Adam per text, in a new order in each epoch."""
+    """Train a pointer with one step of Adam per text, in a new order in each epoch; texts no longer
+    than a window teach nothing.
+    """
     torch.manual_seed(seed)
     pointer = KeptPointer(texts[0][0].shape[1], section.size)
     optimizer = torch.optim.Adam(pointer.parameters(), lr=section.learning_rate)
-    draw = np.random.default_rng(seed)
+    draw, texts = np.random.default_rng(seed), [text for text in texts if text[3].valid.any()]
     for _ in range(section.epochs):
         for d in draw.permutation(len(texts)):
             pointer(*texts[d]).mean().backward()
@@ -120,7 +122,7 @@ def score_pointers(reading: Reading) -> Rows:
     folds, base, read = fold_texts(corpus.names), np.zeros(len(corpus.tokens)), []
     for own, states, nats, keeps in read_texts(reading):
         base[own] = nats
-        normal = functional.layer_norm(states.float(), states.shape[-1:])
+        normal = functional.layer_norm(states.float(), states.shape[-1:]).cpu()
         laid = [lay_entries(len(nats), keep, reading.window, reading.stride) for keep in keeps]
         read.append((own, normal, torch.from_numpy(nats), laid))
     yield from reading.list_rows(text_memory.NOTHING, 0, base)
@@ -139,5 +141,6 @@ def score_pointers(reading: Reading) -> Rows:
                         places = own.start + 1 + text[3].where[text[3].valid].numpy()
                         found[number, places] = pointer(*text).numpy()
         entry = pointer.hold(texts[0][0][0]).nbytes + corpus.tokens.itemsize
-        most = max(int((laid[k].entries >= 0).sum(1).max()) for *_, laid in read)
+        sizes = [(laid[k].entries >= 0).sum(1) for *_, laid in read]
+        most = max((int(one.max()) for one in sizes if len(one)), default=0)
         yield from reading.list_rows(reading.keys[k], most * entry, found.mean(0))

@@ -187,14 +187,14 @@ def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
     where it was. Raises ValueError if the model cannot read such windows.
     """
     section, context = run.section, run.trained.context
-    if context is not None and section.longest > context:
-        raise ValueError(
-            f"{run.step.name}: reads {section.longest} tokens at once, but {run.model} reads at"
-            f" most {context}"
-        )
     corpus = join_splits([run.split(split) for split in section.splits])
     if section.tokens is not None:
         corpus = take_middle(corpus, section.tokens, edge=1000)
+    most = section.count_read(int(np.diff(corpus.offsets).max(initial=0)))
+    if context is not None and most > context:
+        raise ValueError(
+            f"{run.step.name}: reads {most} tokens at once, but {run.model} reads at most {context}"
+        )
     seed, own = run.seed or 0, section.model_dump_json(exclude=UNREAD)
 
     def score_window(text: str, read: AlignedCorpus, window: int) -> list[Row]:

@@ -46,7 +46,7 @@ def finetune(run: Run) -> Rows:
     found: list[Row] = []
     for name in section.tasks:
         for variant, recipe in section.list_variants(run.entry, name).items():
-            if "learning_rate" not in section.variants[variant] and len(section.rate_factors) > 1:
+            if "learning_rate" not in section.variants[variant]:
                 if recipe.pretrained not in rates:
                     rates[recipe.pretrained], rows = trainings.try_rates(recipe.pretrained)
                     tried += rows
@@ -79,8 +79,11 @@ class Trainings:
     def try_rates(self, pretrained: bool) -> tuple[float, list[Row]]:
         """Return the learning rate with the lowest loss on dev of transfer.rate_task, and the
         losses of all rates tried: with the section's values and the first seed, without entities.
+        The only one is taken untried.
         """
         section = self.section
+        if len(section.rate_factors) == 1:
+            return section.learning_rate * section.rate_factors[0], []
         plain = section.recipe().fit(self.run.entry, section.rate_task)
         losses: dict[float, float | None] = {}
         for factor in section.rate_factors:
