@@ -32,7 +32,7 @@ from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, load_model
-from entity_transformers.models.folders import load_whole, opened
+from entity_transformers.models.folders import FACTS, faults_named, load_whole, opened
 from entity_transformers.models.gpt2 import GPT2E, Remembering, Wrapped
 from entity_transformers.models.gpt2e.adapter import KEY, Adapted, load_entity_attention
 from entity_transformers.models.gpt2e.generation import (
@@ -345,6 +345,10 @@ def _load_model(folder: Path, precision: str) -> Any:
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)
+    if (folder / FACTS).is_file():  # the other files are those of its base
+        with faults_named(folder):
+            learnt = KINDS["pretrained-entities"].module().PretrainedE
+            return learnt.load(folder, getattr(torch, precision))
     kind = KINDS.get(str(config.get("model_type")))
     if kind is not None and kind.name not in CONFIG_MAPPING:  # a kind unknown to transformers
         if "causal" not in kind.can:
