@@ -12,6 +12,7 @@ from refused import refused
 from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
+from transformers import PreTrainedTokenizerFast
 from written import document_of, teach
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
@@ -168,6 +169,22 @@ def test_what_is_written_equals_reading_anew_for_each_token(length: int, stride:
     if length == 19:  # enough has been written by then
         assert off.tokens.tolist() != found.tokens.tolist()
     assert not off.entity_ids[length:].any()
+
+
+@pytest.mark.parametrize("stop", [
+    {"eos_token_id": [3, 5]}, {"stop_strings": ["%"]},
+    {"stopping_criteria": [lambda tokens, _: tokens[:, -1] == 5]},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize(("length", "stride"), [(WINDOW, 1), (WINDOW, WINDOW), (3, WINDOW)])
+def test_a_text_ends_with_the_first_token_that_ends_it(length, stride, stop, tokenizer) -> None:
+    """Also if it is the last one of a window."""
+    reader = make_reader(stride=stride)
+    tokens, ids = (array[:length] for array in document(0))
+    assert tokenizer.id_to_token(5) == "%"
+    how = {"tokenizer": PreTrainedTokenizerFast(tokenizer_object=tokenizer), "do_sample": False}
+    how["logits_processor"] = [lambda _, scores: scores.index_fill(1, torch.tensor([5]), 1e9)]
+    found = reader.generate(reader.encode_tokens(tokens, ids), **how, **stop)
+    assert found.tokens.tolist() == [*tokens, 5]
 
 
 def test_marks_mentions_and_a_resolver_say_whose_each_token_is(tokenizer: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,12 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import PreTrainedModel
+from transformers import (
+    EosTokenCriteria,
+    PreTrainedModel,
+    StoppingCriteriaList,
+    StopStringCriteria,
+)
 
 from entity_transformers.artifacts import RECORD, encode_all, read_json, read_tokenizer
 from entity_transformers.corpus.alignment import align_split
@@ -267,6 +272,8 @@ class DocumentReader:
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
         most = max(most, 0 if callable(new_entities) else new_entities)
         state, start, new = self.model.start(1, most if reads else 0), 0, 0
+        model: Any = self.model.module
+        stops = _list_stops(model, how)
         while tokens.shape[1] < end:
             if (full := start + self.window) < tokens.shape[1]:
                 labels = ids[:, start:full] if reads else None
@@ -279,18 +286,17 @@ class DocumentReader:
             if reads:
                 whole = _see_all(new_entities, tokens[:, :start], ids[:, :start])
                 inputs = {"entity_ids": ids[:, start:], "memory": state, "new_entities": whole}
-            model: Any = self.model.module
             written = model.generate(
                 tokens[:, start:],
                 attention_mask=torch.ones_like(tokens[:, start:]),
                 max_new_tokens=goal - tokens.shape[1],
                 **inputs,
-                **{"pad_token_id": model.config.eos_token_id, **how},
+                **{"pad_token_id": model.config.eos_token_id, **how, "stopping_criteria": [stops]},
             )
             tokens = torch.cat([tokens[:, :start], written], 1)
             if reads:
                 ids = rule.extend(ids, tokens)
-            if tokens.shape[1] < goal:  # generation stopped early, as at an end token
+            if stops.ended or tokens.shape[1] < goal:
                 break
         found = tokens[0].cpu().numpy()
         known = F.pad(ids, (0, len(found) - ids.shape[1]))[0].cpu().numpy()
@@ -390,6 +396,34 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
             " it, but those of a document or resolver begin at 1: mark them as in [1 Anna], give"
             " tokens with encode_tokens, or read both texts as one"
         )
+
+
+class _Stops(StoppingCriteriaList):
+    """Rules that end generation, and whether they have: transformers does not tell whether the last
+    token that it was asked for did so.
+    """
+
+    ended = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = super().__call__(*args, **kwargs)
+        self.ended = bool(found.all())
+        return found
+
+
+def _list_stops(model: Any, how: Mapping[str, Any]) -> _Stops:
+    """Return the rules that the keywords of ``generate`` or the model's own settings ask for."""
+
+    def find(name: str) -> Any:
+        given = getattr(how.get("generation_config"), name, None)
+        return how.get(name, getattr(model.generation_config, name) if given is None else given)
+
+    stops, ends = _Stops(how.get("stopping_criteria") or []), find("eos_token_id")
+    if ends is not None:
+        stops.append(EosTokenCriteria(ends))
+    if (strings := find("stop_strings")) and "tokenizer" in how:
+        stops.append(StopStringCriteria(how["tokenizer"], strings))
+    return stops
 
 
 def _see_all(rule: NewEntities, tokens: Tensor, ids: Tensor) -> NewEntities:
