@@ -181,6 +181,7 @@ def test_a_text_ends_with_the_first_token_that_ends_it(length, stride, stop, tok
     reader = make_reader(stride=stride)
     tokens, ids = (array[:length] for array in document(0))
     assert tokenizer.id_to_token(5) == "%"
+    reader.model.module.config.eos_token_id = [3, 5]
     how = {"tokenizer": PreTrainedTokenizerFast(tokenizer_object=tokenizer), "do_sample": False}
     how["logits_processor"] = [lambda _, scores: scores.index_fill(1, torch.tensor([5]), 1e9)]
     found = reader.generate(reader.encode_tokens(tokens, ids), **how, **stop)

@@ -107,7 +107,8 @@ def test_what_is_kept_depends_on_the_text_before_alone(reader: DocumentReader) -
 @torch.no_grad()
 def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
     """More than a window has room for: what was written is read and kept like the rest."""
-    memory = make_memory(reader)
+    memory, module = make_memory(reader), reader.model.module
+    module.config.eos_token_id = module.generation_config.eos_token_id = [0, 9]
     written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, do_sample=False)
     expected, now = "", memory
     for size in (STRIDE, 4):
@@ -115,8 +116,8 @@ def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
         kept = now.keep(start).tolist() if remembers else []
         tokens = now.source.tokens[[*kept, *range(start, len(now.past))]].tolist()
         for _ in range(size):
-            logits = reader.model.module(torch.tensor([tokens])).logits[0, -1]
-            logits[reader.model.module.config.eos_token_id] = -np.inf
+            logits = module(torch.tensor([tokens])).logits[0, -1]
+            logits[module.config.eos_token_id] = -np.inf
             tokens.append(int(logits.argmax()))
         expected += reader.decode(tokens[-size:])
         now = memory.extend(expected)

@@ -273,7 +273,7 @@ class DocumentReader:
         most = max(most, 0 if callable(new_entities) else new_entities)
         state, start, new = self.model.start(1, most if reads else 0), 0, 0
         model: Any = self.model.module
-        stops = _list_stops(model, how)
+        stops, pad = _list_stops(model, how), next(iter(list_ends(model)), None)
         while tokens.shape[1] < end:
             if (full := start + self.window) < tokens.shape[1]:
                 labels = ids[:, start:full] if reads else None
@@ -291,7 +291,7 @@ class DocumentReader:
                 attention_mask=torch.ones_like(tokens[:, start:]),
                 max_new_tokens=goal - tokens.shape[1],
                 **inputs,
-                **{"pad_token_id": model.config.eos_token_id, **how, "stopping_criteria": [stops]},
+                **{"pad_token_id": pad, **how, "stopping_criteria": [stops]},
             )
             tokens = torch.cat([tokens[:, :start], written], 1)
             if reads:
@@ -396,6 +396,12 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
             " it, but those of a document or resolver begin at 1: mark them as in [1 Anna], give"
             " tokens with encode_tokens, or read both texts as one"
         )
+
+
+def list_ends(model: Any) -> list[int]:
+    """Return the tokens that end a text by a model's config: none, one or several."""
+    ends = model.config.eos_token_id
+    return [] if ends is None else np.ravel(ends).tolist()
 
 
 class _Stops(StoppingCriteriaList):

@@ -20,7 +20,7 @@ from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import HALVES, check_text
 from entity_transformers.corpus.splitting import split_text
-from entity_transformers.encode.document import POLICY, DocumentReader
+from entity_transformers.encode.document import POLICY, DocumentReader, list_ends
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.resolve.base import Resolver
 from entity_transformers.resolve.registry import make_resolver
@@ -221,7 +221,7 @@ class TextMemory:
                 attention_mask=torch.ones_like(ids),
                 min_new_tokens=size,
                 max_new_tokens=size,
-                pad_token_id=module.config.eos_token_id,
+                pad_token_id=next(iter(list_ends(module)), None),
                 streamer=streamer,
                 **how,
             )
