@@ -203,11 +203,11 @@ class DocumentReader:
         entity). The first token is not predicted.
         """
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
-        self._check_tokens(tokens)
+        self.check_tokens(tokens)
         join_sources([(tokens, ids)])  # which checks them
         return Source(np.array(tokens, np.int64), ids, np.arange(-1, len(tokens) - 1))
 
-    def _check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
+    def check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
         """Raise ValueError for a token that the model has no embedding for."""
         if outside := {*tokens}.difference(range(known := self.model.output_weight.shape[0])):
             raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
@@ -230,7 +230,7 @@ class DocumentReader:
         if memory is not None:
             _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        self._check_tokens(np.unique(source.tokens))
+        self.check_tokens(np.unique(source.tokens))
         corpus, how = source.corpus(entities), {"window": self.window, "stride": self.stride}
         hidden, losses, memory = read_document(self.model, corpus, **how, memory=memory)
         return ReadDocument(source, losses, hidden, memory)
@@ -264,7 +264,7 @@ class DocumentReader:
                 " (the command remember generates with a pointer)"
             )
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        self._check_tokens(np.unique(source.tokens))
+        self.check_tokens(np.unique(source.tokens))
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
