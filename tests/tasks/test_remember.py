@@ -84,6 +84,16 @@ def test_who_is_known_and_what_is_kept(reader: DocumentReader) -> None:
     assert len({one.kept for one in memory.known()}) == 2
 
 
+def test_a_nested_mention_is_kept_if_its_words_are(reader: DocumentReader) -> None:
+    text = "[4 [1 Jane] Bennet] saw [2 Bob]. Then [3 Carl] came to them."
+    memory = TextMemory(reader, text, budget=0)
+    memory.budget = int((memory.past.spans > 0).sum())
+    assert reader.decode(memory.kept) == " Bob Carl"
+    assert {one.forms[0] for one in memory.known() if one.kept} == {"Bob", "Carl"}
+    memory.budget = BUDGET
+    assert all(one.kept for one in memory.known())
+
+
 def test_what_surprised_the_model_is_kept(reader: DocumentReader) -> None:
     """Of the text alone, and of one that was extended, where its beginning is not read again."""
     words = " ".join(WORDS[9:])

@@ -40,7 +40,7 @@ KEPT = {name.replace("mentions", "names"): policy for name, policy in POLICIES.i
 
 class Known(NamedTuple):
     """An entity that the text has named: its forms (the latest first), the number of its mentions,
-    the number of words since the last one, and whether any of its mentions is kept.
+    the number of words since the last one, and whether any word of its mentions is kept.
     """
 
     forms: tuple[str, ...]
@@ -152,16 +152,16 @@ class TextMemory:
     def known(self) -> list[Known]:
         """Return every entity that the text has named, the latest mentioned first."""
         words, mentions = self.document.words, self.document.mentions
-        end, kept = len(words), set(self.past.spans[self.keep(len(self.past))].tolist())
+        end, kept = len(words), set(self.past.words[self.keep(len(self.past))].tolist())
         found: dict[int, list[int]] = {}
         for number, mention in enumerate(mentions):
             found.setdefault(mention.chain, []).append(number)
 
         def describe(own: list[int]) -> Known:
-            spans = (mentions[i] for i in reversed(own))
-            forms = dict.fromkeys(" ".join(words[one.start : one.end]) for one in spans)
-            ago = end - mentions[own[-1]].end
-            return Known(tuple(forms), len(own), ago, not kept.isdisjoint(own))
+            spans = [range(mentions[i].start, mentions[i].end) for i in reversed(own)]
+            forms = dict.fromkeys(" ".join(words[one.start : one.stop]) for one in spans)
+            held = not all(map(kept.isdisjoint, spans))
+            return Known(tuple(forms), len(own), end - spans[0].stop, held)
 
         return [describe(own) for own in sorted(found.values(), key=lambda own: -own[-1])]
 
