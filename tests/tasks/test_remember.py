@@ -148,9 +148,10 @@ def test_more_text_is_read_like_the_rest(reader: DocumentReader) -> None:
     assert {one.forms[0] for one in whole.known()} >= {"Jane", "Darcy"}
 
 
-def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> None:
+@pytest.mark.parametrize("resolver", [None, "names-causal"])
+def test_the_mentions_of_a_text_with_marks_are_kept(reader, resolver):
     text = "[7 Darcy] saw [2 Elizabeth] at [3 Netherfield]. [2 She] did not see [7 him] there."
-    memory = TextMemory(reader, text, budget=BUDGET)
+    memory = TextMemory(reader, text, resolver, budget=BUDGET)
     assert [one.mentions for one in memory.known()] == [2, 2, 1]
     assert set(memory.past.entities[memory.keep(len(memory.past))]) <= {2, 3, 7}
     longer = memory.extend(" Elizabeth laughed.")

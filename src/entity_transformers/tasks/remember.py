@@ -19,6 +19,7 @@ import torch
 from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import HALVES, check_text
+from entity_transformers.corpus.marked import has_marks
 from entity_transformers.corpus.splitting import split_text
 from entity_transformers.encode.document import POLICY, DocumentReader, list_ends
 from entity_transformers.encode.reader import compute_token_losses
@@ -97,6 +98,8 @@ class TextMemory:
                 f" at most {longest} tokens: reduce one of them"
             )
         self.reader, self.resolver, self.policy, self.budget = reader, resolver, policy, budget
+        marked = has_marks(text) if isinstance(text, str) else bool(text.mentions)
+        self._resolved = resolver is not None and not marked
         self.source = reader.encode(text, resolver)
         self.document = document = cast(Document, self.source.document)
         words = self.source.words
@@ -190,7 +193,7 @@ class TextMemory:
             old,
             words=(*old.words, *words),
             space_after=flags,
-            mentions=() if self.resolver else old.mentions,
+            mentions=() if self._resolved else old.mentions,
             tags=None,
         )
         memory = TextMemory(
