@@ -119,7 +119,10 @@ def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
     """More than a window has room for: what was written is read and kept like the rest."""
     memory, module = make_memory(reader), reader.model.module
     module.config.eos_token_id = module.generation_config.eos_token_id = [0, 9]
-    written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, do_sample=False)
+    # white space and parts of characters would be read with what follows
+    left_out = [i for i in range(290) if TOKENIZER.decode([i])[-1:] in ("", " ", "\n", "\ufffd")]
+    how = {"suppress_tokens": left_out, "do_sample": False}
+    written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, **how)
     expected, now = "", memory
     for size in (STRIDE, 4):
         start = len(now.past) - (WINDOW - STRIDE)
@@ -127,11 +130,27 @@ def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
         tokens = now.source.tokens[[*kept, *range(start, len(now.past))]].tolist()
         for _ in range(size):
             logits = module(torch.tensor([tokens])).logits[0, -1]
-            logits[module.config.eos_token_id] = -np.inf
+            logits[[*module.config.eos_token_id, *left_out]] = -np.inf
             tokens.append(int(logits.argmax()))
         expected += reader.decode(tokens[-size:])
         now = memory.extend(expected)
     assert written == expected
+
+
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_what_it_has_written_is_read_as_it_stands(reader: DocumentReader, stride: int) -> None:
+    """Even if a window ends inside a word or a character."""
+    reader.window, reader.stride = 32, stride
+    script, seen = TOKENIZER.encode("herfield, né  €").ids, []
+
+    def write(tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        seen.append([*tokens[0].tolist(), *script[len(seen) :]])
+        return scores.index_fill(1, torch.tensor(script[len(seen) - 1]), 1e9)
+
+    memory = TextMemory(reader, "[1 Jane] saw Net", budget=0)
+    how = {"logits_processor": [write], "do_sample": False}
+    assert memory.continue_text(len(script), 1, **how) == "herfield, né  €"
+    assert all(reader.decode(tokens).endswith(" Netherfield, né  €") for tokens in seen)
 
 
 def test_drawing_is_settled_by_the_seed(reader: DocumentReader) -> None:

@@ -8,7 +8,7 @@ Dimension: N tokens of the text, of which the first is the one that precedes eve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -173,22 +173,25 @@ class TextMemory:
         """The token ids that are kept of the whole text, int32 [M]."""
         return self.past.tokens[self.keep(len(self.past))].astype(np.int32)
 
-    def prompt(self, keep: Keep) -> np.ndarray:
-        """Return what the model reads before it continues the text: the kept tokens, followed by
-        the latest ones, so that the window has room for ``stride`` new tokens.
+    def prompt(self, keep: Keep, more: Sequence[int] = ()) -> np.ndarray:
+        """Return what the model reads before it continues the text, which ``more`` tokens follow:
+        the kept tokens and the latest ones, so that the window has room for ``stride`` new tokens.
         """
-        start = max(0, len(self.past) - max(1, self.reader.window - self.reader.stride))
-        return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
+        end, latest = len(self.past), max(1, self.reader.window - self.reader.stride)
+        start = min(end, max(0, end + len(more) - latest))
+        before = self.source.tokens[np.concatenate([keep(start), np.arange(start, end)])]
+        return np.concatenate([before, np.array(more, np.int64)])
 
     def extend(self, text: str) -> TextMemory:
-        """Return a new memory of this text followed by ``text``, in which half of a surrogate pair
-        raises ValueError.
+        """Return a new memory of this text followed by ``text``, with a space between them only if
+        ``text`` begins with one. Half of a surrogate pair in it raises ValueError.
         """
         check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())
         words, spaces, _ = split_text([line] if line else [])
         old = self.document
-        flags = None if old.space_after is None else (*old.space_after[:-1], True, *spaces)
+        spaces = [text[:1].isspace(), *spaces]
+        flags = None if old.space_after is None else (*old.space_after[:-1], *spaces)
         longer = replace(
             old,
             words=(*old.words, *words),
@@ -212,12 +215,16 @@ class TextMemory:
         """
         if not hasattr(self.reader.model.module, "generate"):
             raise ValueError(f"{self.reader.model.kind.label} cannot generate text")
-        memory, written = self, ""
+        memory, new = self, list[int]()
         torch.manual_seed(seed)
         module: Any = self.reader.model.module
-        while count:
-            size = min(count, self.reader.stride)
-            prompt = memory.prompt(memory.keep if remembers else keep_nothing)
+        while len(new) < count:
+            more = self._find_open(new)
+            if read := new[: len(new) - len(more)]:
+                memory = self.extend(self._decode(read))
+            room = max(1, self.reader.window + 1 - len(more))
+            size = min(room, count - len(new), self.reader.stride)
+            prompt = memory.prompt(memory.keep if remembers else keep_nothing, more)
             ids = torch.from_numpy(prompt)[None].to(self.reader.model.device)
             made = module.generate(
                 ids,
@@ -228,6 +235,22 @@ class TextMemory:
                 streamer=streamer,
                 **how,
             )
-            written += self.reader.decode(made[0, len(prompt) :].cpu().numpy())
-            memory, count = self.extend(written), count - size
-        return written
+            new += made[0, len(prompt) :].tolist()
+        return self._decode(new)
+
+    def _decode(self, new: Sequence[int]) -> str:
+        """Return the text of tokens that follow the whole text: some tokenizers leave out the space
+        before the first of all tokens.
+        """
+        last = self.source.tokens[-1:].tolist()
+        return self.reader.decode([*last, *new])[len(self.reader.decode(last)) :]
+
+    def _find_open(self, new: list[int]) -> list[int]:
+        """Return the last tokens, at most four, that are white space or part of a character and so
+        become text only with the tokens that follow.
+        """
+        for start in range(len(new), max(-1, len(new) - 5), -1):
+            text = self._decode(new[:start])
+            if text == text.rstrip().rstrip("\ufffd"):
+                return new[start:]
+        return []
