@@ -209,7 +209,7 @@ class DocumentReader:
 
     def check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
         """Raise ValueError for a token that the model has no embedding for."""
-        if outside := {*tokens}.difference(range(known := self.model.output_weight.shape[0])):
+        if outside := {*tokens}.difference(range(known := self.model.vocabulary)):
             raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
 
     @torch.no_grad()
