@@ -4,6 +4,7 @@ arrays written part by part are the file that is written at once, and memory hol
 
 import json
 import os
+import shutil
 import tracemalloc
 from itertools import product
 from pathlib import Path
@@ -76,6 +77,18 @@ def test_a_file_that_its_record_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"files": 1}')
     with pytest.raises(ValueError, match=r"run\.json: damaged: delete it and run the step"):
         read_json(path)
+
+
+def test_a_run_is_read_from_any_folder_but_is_no_other_run(tmp_path, monkeypatch):
+    (home := tmp_path / "data/s/1").mkdir(parents=True)
+    artifacts.write_json(home / "a.json", {"a": 1})
+    artifacts.write_record(home, ["a.json"], {"place": "data/s/1"})
+    shutil.copytree(home, home.with_name("2"))
+    for folder, path in ((tmp_path, "data/s"), (tmp_path / "data", "s"), (home, "..")):
+        monkeypatch.chdir(folder)
+        assert read_json(Path(path, "1/a.json")) == {"a": 1}
+        with pytest.raises(ValueError, match="it belongs to the files of data/s/1: move them"):
+            read_json(Path(path, "2/a.json"))
 
 
 def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:

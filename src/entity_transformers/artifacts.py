@@ -110,7 +110,9 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not all(isinstance(record.get(key, {}), dict) for key in ("files", "values")):
         raise ValueError(f"{path}: damaged: delete it and run the step that writes it again")
     place = record.get("place", str(folder))
-    if place != str(folder) and not folder.is_absolute():
+    parts = Path(place).parts
+    moved = place != str(folder) and folder.resolve().parts[-len(parts) :] != parts
+    if moved and not folder.is_absolute():
         raise ValueError(
             f"{path}: it belongs to the files of {place}: move them back there, or delete it and"
             " run the step that writes it again"

@@ -50,9 +50,17 @@ def read_table(lines: list[str]) -> list[tuple[str, ...]]:
 
 
 def test_the_pointer_that_git_holds_names_people(capsys):
-    """As README says: names cost 1.7 nats per token less with its memory."""
-    *_, last = run(capsys, "--model", str(ROOT / "results/pointer/model"))
+    """As README says: names cost 1.7 nats per token less with its memory. What is more likely than
+    not is what was expected.
+    """
+    *_, last = run(capsys, "--model", str(folder := ROOT / "results/pointer/model"))
     assert re.search(r"names \(16\): .* \(memory: -1\.7\d+, helps\)$", last)
+    reader = DocumentReader.from_pretrained(folder, window=16)
+    source = reader.encode("Mr. Darcy saw Jane Bennet . " * 12, RESOLVER)
+    for way in read_entities(reader, source).values():
+        likely = (way.losses < np.log(2)) & (source.words >= 0)
+        assert way.expected[likely].tolist() == source.tokens[likely].tolist()
+        assert likely.sum() > 9
 
 
 def test_a_closed_standard_output_is_no_error(folder, monkeypatch):

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from conll_files import conll, write
 from tiny import lively_model
 from written import teach
 
@@ -56,12 +58,28 @@ def test_who_is_known_what_is_kept_and_how_it_goes_on(home, capsys, caplog, monk
         assert len(written.splitlines()[0]) > 5
 
 
+def test_a_character_of_two_windows_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = command._Printer(tokenizer := teach("né"), skip_prompt=True)
+    for token in tokenizer.encode("né €").ids:
+        printer.put(torch.tensor([[1, 2]]))
+        printer.put(torch.tensor([token]))
+        printer.end()
+    command.TextStreamer.end(printer)
+    assert capsys.readouterr().out == "né €"
+
+
 def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     remember(home, "--write", "0", "--tokens", "14")
     printed = capsys.readouterr().out
     count = re.match(r"book#0: (\d+) tokens", printed)
     assert 14 <= int(count[1]) < 24  # the last word is whole
     assert "Jane" not in printed
+
+
+def test_the_parts_of_a_document_are_joined_without_their_annotation(tmp_path: Path) -> None:
+    document = command._read(write(tmp_path / "a.v4_gold_conll", conll("a", parts=2)), 100)
+    assert document.words == ("Ada", "Byron", "'s", "dog") * 4
+    assert not any((document.mentions, document.tags, document.named_entities))
 
 
 @pytest.mark.parametrize(("flags", "message"), [

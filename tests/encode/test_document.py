@@ -12,6 +12,7 @@ from refused import refused
 from tiny import VOCABULARY, WIDTH, lively_model, tiny_corpus, tiny_llama
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.nn.functional import cross_entropy
+from transformers import PreTrainedTokenizerFast
 from written import document_of, teach
 
 from entity_transformers import DocumentReader, EntityMemory, add_entity_attention
@@ -26,6 +27,7 @@ from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import ENCODES
 from entity_transformers.encode.reader import plan_windows
 from entity_transformers.models.base import Batch
+from entity_transformers.models.ngram import Counts, NGram
 from entity_transformers.tasks.perplexity import score_corpus
 
 WINDOW = 8
@@ -168,6 +170,23 @@ def test_what_is_written_equals_reading_anew_for_each_token(length: int, stride:
     if length == 19:  # enough has been written by then
         assert off.tokens.tolist() != found.tokens.tolist()
     assert not off.entity_ids[length:].any()
+
+
+@pytest.mark.parametrize("stop", [
+    {"eos_token_id": [3, 5]}, {"stop_strings": ["%"]},
+    {"stopping_criteria": [lambda tokens, _: tokens[:, -1] == 5]},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize(("length", "stride"), [(WINDOW, 1), (WINDOW, WINDOW), (3, WINDOW)])
+def test_a_text_ends_with_the_first_token_that_ends_it(length, stride, stop, tokenizer) -> None:
+    """Also if it is the last one of a window."""
+    reader = make_reader(stride=stride)
+    tokens, ids = (array[:length] for array in document(0))
+    assert tokenizer.id_to_token(5) == "%"
+    reader.model.module.config.eos_token_id = [3, 5]
+    how = {"tokenizer": PreTrainedTokenizerFast(tokenizer_object=tokenizer), "do_sample": False}
+    how["logits_processor"] = [lambda _, scores: scores.index_fill(1, torch.tensor([5]), 1e9)]
+    found = reader.generate(reader.encode_tokens(tokens, ids), **how, **stop)
+    assert found.tokens.tolist() == [*tokens, 5]
 
 
 def test_marks_mentions_and_a_resolver_say_whose_each_token_is(tokenizer: Any) -> None:
@@ -318,9 +337,12 @@ def test_a_text_is_encoded_as_the_model_was_trained(tmp_path: Path, encodes: str
     assert half.read(document).hidden.dtype == torch.float32
 
 
-def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["lstm", "ngram"])
+def test_a_model_of_this_package_is_loaded_and_read(kind, tokenizer: Any, tmp_path: Path) -> None:
     """Which transformers knows nothing of; it writes no text."""
-    model = lively_model("lstm", tokenizer.get_vocab_size())
+    size = tokenizer.get_vocab_size()
+    counts = Counts.of([np.array(tokenizer.encode(TEXT).ids)], 3, size, 0)
+    model = lively_model("lstm", size) if kind == "lstm" else NGram(counts, 0)
     model.save(tmp_path)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     reader = DocumentReader.from_pretrained(tmp_path, window=WINDOW)
@@ -328,7 +350,7 @@ def test_a_model_of_this_package_is_loaded_and_read(tokenizer: Any, tmp_path: Pa
     tokens = torch.from_numpy(source.tokens)[None]
     with torch.no_grad():
         hidden, _ = model.encode(Batch(tokens), model.start(1))
-        expected = cross_entropy((hidden @ model.output_weight.T)[0, :-1], tokens[0, 1:])
+        expected = cross_entropy(model.logits(hidden)[0, :-1], tokens[0, 1:])
     assert reader.read(source).loss == pytest.approx(float(expected), rel=1e-5)
-    with pytest.raises(ValueError, match="LSTM cannot generate text"):
+    with pytest.raises(ValueError, match="cannot generate text"):
         reader.generate(source)

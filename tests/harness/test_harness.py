@@ -154,6 +154,9 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     stop = {"until": [found[0][6:9]], "max_gen_toks": 20}
     [cut], [also] = (m.generate_until([ask("Anna met Bob.", dict(stop))]) for m in (theirs, ours))
     assert cut == also == found[0][: found[0].index(stop["until"][0])]
+    ours._config.eos_token_id = [ours.eot_token_id, second := ours.tok_encode(found[0][6:])[0]]
+    [cut] = ours.generate_until([ask("Anna met Bob.", dict(free))])
+    assert cut == found[0].split(ours._decode([second]))[0]
 
 
 def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(

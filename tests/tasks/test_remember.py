@@ -84,6 +84,16 @@ def test_who_is_known_and_what_is_kept(reader: DocumentReader) -> None:
     assert len({one.kept for one in memory.known()}) == 2
 
 
+def test_a_nested_mention_is_kept_if_its_words_are(reader: DocumentReader) -> None:
+    text = "[4 [1 Jane] Bennet] saw [2 Bob]. Then [3 Carl] came to them."
+    memory = TextMemory(reader, text, budget=0)
+    memory.budget = int((memory.past.spans > 0).sum())
+    assert reader.decode(memory.kept) == " Bob Carl"
+    assert {one.forms[0] for one in memory.known() if one.kept} == {"Bob", "Carl"}
+    memory.budget = BUDGET
+    assert all(one.kept for one in memory.known())
+
+
 def test_what_surprised_the_model_is_kept(reader: DocumentReader) -> None:
     """Of the text alone, and of one that was extended, where its beginning is not read again."""
     words = " ".join(WORDS[9:])
@@ -107,20 +117,40 @@ def test_what_is_kept_depends_on_the_text_before_alone(reader: DocumentReader) -
 @torch.no_grad()
 def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
     """More than a window has room for: what was written is read and kept like the rest."""
-    memory = make_memory(reader)
-    written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, do_sample=False)
+    memory, module = make_memory(reader), reader.model.module
+    module.config.eos_token_id = module.generation_config.eos_token_id = [0, 9]
+    # white space and parts of characters would be read with what follows
+    left_out = [i for i in range(290) if TOKENIZER.decode([i])[-1:] in ("", " ", "\n", "\ufffd")]
+    how = {"suppress_tokens": left_out, "do_sample": False}
+    written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, **how)
     expected, now = "", memory
     for size in (STRIDE, 4):
         start = len(now.past) - (WINDOW - STRIDE)
         kept = now.keep(start).tolist() if remembers else []
         tokens = now.source.tokens[[*kept, *range(start, len(now.past))]].tolist()
         for _ in range(size):
-            logits = reader.model.module(torch.tensor([tokens])).logits[0, -1]
-            logits[reader.model.module.config.eos_token_id] = -np.inf
+            logits = module(torch.tensor([tokens])).logits[0, -1]
+            logits[[*module.config.eos_token_id, *left_out]] = -np.inf
             tokens.append(int(logits.argmax()))
         expected += reader.decode(tokens[-size:])
         now = memory.extend(expected)
     assert written == expected
+
+
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_what_it_has_written_is_read_as_it_stands(reader: DocumentReader, stride: int) -> None:
+    """Even if a window ends inside a word or a character."""
+    reader.window, reader.stride = 32, stride
+    script, seen = TOKENIZER.encode("herfield, né  €").ids, []
+
+    def write(tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        seen.append([*tokens[0].tolist(), *script[len(seen) :]])
+        return scores.index_fill(1, torch.tensor(script[len(seen) - 1]), 1e9)
+
+    memory = TextMemory(reader, "[1 Jane] saw Net", budget=0)
+    how = {"logits_processor": [write], "do_sample": False}
+    assert memory.continue_text(len(script), 1, **how) == "herfield, né  €"
+    assert all(reader.decode(tokens).endswith(" Netherfield, né  €") for tokens in seen)
 
 
 def test_drawing_is_settled_by_the_seed(reader: DocumentReader) -> None:
@@ -137,9 +167,10 @@ def test_more_text_is_read_like_the_rest(reader: DocumentReader) -> None:
     assert {one.forms[0] for one in whole.known()} >= {"Jane", "Darcy"}
 
 
-def test_the_mentions_of_a_text_with_marks_are_kept(reader: DocumentReader) -> None:
+@pytest.mark.parametrize("resolver", [None, "names-causal"])
+def test_the_mentions_of_a_text_with_marks_are_kept(reader, resolver):
     text = "[7 Darcy] saw [2 Elizabeth] at [3 Netherfield]. [2 She] did not see [7 him] there."
-    memory = TextMemory(reader, text, budget=BUDGET)
+    memory = TextMemory(reader, text, resolver, budget=BUDGET)
     assert [one.mentions for one in memory.known()] == [2, 2, 1]
     assert set(memory.past.entities[memory.keep(len(memory.past))]) <= {2, 3, 7}
     longer = memory.extend(" Elizabeth laughed.")

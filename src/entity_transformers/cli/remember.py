@@ -79,11 +79,16 @@ def remember(
             print(f"\n{each}: ...{end} |", end="", flush=True)
             streamer = _Printer(cast(Any, reader.tokenizer), skip_prompt=True)
             memory.continue_text(write, seed, remembers=remembers, streamer=streamer, **how)
+            TextStreamer.end(streamer)
             print()
 
 
 class _Printer(TextStreamer):
     """Prints text as it is written, word by word."""
+
+    def end(self) -> None:
+        """A window has ended; its last word or character may go on in the next."""
+        self.next_tokens_are_prompt = True
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
         print(text.replace("\n", " "), end="", flush=True)
@@ -117,8 +122,9 @@ def cut(reader: DocumentReader, document: Document, tokens: int) -> Document:
 
 def _read(path: Path, words: int) -> Document:
     """At most so many words of the first document; of a running text, of the whole book."""
-    document = next(iter(join_parts(read_corpus(detect_format(path)[0], path))), None)
+    parts = read_corpus(detect_format(path)[0], path)
+    plain = (replace(part, mentions=(), tags=None, named_entities=None) for part in parts)
+    document = next(join_parts(plain), None)
     if document is None:
         raise CorpusError(f"{path}: no document in it")
-    plain = replace(document, mentions=(), tags=None, named_entities=None)
-    return slice_document(plain, 0, min(words, len(plain.words)))
+    return slice_document(document, 0, min(words, len(document.words)))

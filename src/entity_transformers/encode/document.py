@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,12 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import PreTrainedModel
+from transformers import (
+    EosTokenCriteria,
+    PreTrainedModel,
+    StoppingCriteriaList,
+    StopStringCriteria,
+)
 
 from entity_transformers.artifacts import RECORD, encode_all, read_json, read_tokenizer
 from entity_transformers.corpus.alignment import align_split
@@ -32,7 +37,7 @@ from entity_transformers.corpus.tokens import Source, join_sources
 from entity_transformers.encode.reader import read_document
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import Batch, LanguageModel, load_model
-from entity_transformers.models.folders import load_whole, opened
+from entity_transformers.models.folders import FACTS, faults_named, load_whole, opened
 from entity_transformers.models.gpt2 import GPT2E, Remembering, Wrapped
 from entity_transformers.models.gpt2e.adapter import KEY, Adapted, load_entity_attention
 from entity_transformers.models.gpt2e.generation import (
@@ -198,13 +203,13 @@ class DocumentReader:
         entity). The first token is not predicted.
         """
         ids = np.array(list(entity_ids) or [0] * len(tokens), np.int64)
-        self._check_tokens(tokens)
+        self.check_tokens(tokens)
         join_sources([(tokens, ids)])  # which checks them
         return Source(np.array(tokens, np.int64), ids, np.arange(-1, len(tokens) - 1))
 
-    def _check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
+    def check_tokens(self, tokens: Sequence[int] | np.ndarray) -> None:
         """Raise ValueError for a token that the model has no embedding for."""
-        if outside := {*tokens}.difference(range(known := self.model.output_weight.shape[0])):
+        if outside := {*tokens}.difference(range(known := self.model.vocabulary)):
             raise ValueError(f"token {min(outside)}, expected ids from 0 to {known - 1}")
 
     @torch.no_grad()
@@ -225,7 +230,7 @@ class DocumentReader:
         if memory is not None:
             _check_numbers(text, resolver)
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        self._check_tokens(np.unique(source.tokens))
+        self.check_tokens(np.unique(source.tokens))
         corpus, how = source.corpus(entities), {"window": self.window, "stride": self.stride}
         hidden, losses, memory = read_document(self.model, corpus, **how, memory=memory)
         return ReadDocument(source, losses, hidden, memory)
@@ -259,7 +264,7 @@ class DocumentReader:
                 " (the command remember generates with a pointer)"
             )
         source = text if isinstance(text, Source) else self.encode(text, resolver)
-        self._check_tokens(np.unique(source.tokens))
+        self.check_tokens(np.unique(source.tokens))
         rule = EntityContinuation(new_entities)
         tokens = torch.from_numpy(source.tokens)[None].to(self.model.device)
         ids = torch.from_numpy(source.entity_ids)[None].to(self.model.device)
@@ -267,6 +272,8 @@ class DocumentReader:
         most = int(ids.max()) + max_new_tokens  # each new token may be of an entity of its own
         most = max(most, 0 if callable(new_entities) else new_entities)
         state, start, new = self.model.start(1, most if reads else 0), 0, 0
+        model: Any = self.model.module
+        stops, pad = _list_stops(model, how), next(iter(list_ends(model)), None)
         while tokens.shape[1] < end:
             if (full := start + self.window) < tokens.shape[1]:
                 labels = ids[:, start:full] if reads else None
@@ -279,18 +286,17 @@ class DocumentReader:
             if reads:
                 whole = _see_all(new_entities, tokens[:, :start], ids[:, :start])
                 inputs = {"entity_ids": ids[:, start:], "memory": state, "new_entities": whole}
-            model: Any = self.model.module
             written = model.generate(
                 tokens[:, start:],
                 attention_mask=torch.ones_like(tokens[:, start:]),
                 max_new_tokens=goal - tokens.shape[1],
                 **inputs,
-                **{"pad_token_id": model.config.eos_token_id, **how},
+                **{"pad_token_id": pad, **how, "stopping_criteria": [stops]},
             )
             tokens = torch.cat([tokens[:, :start], written], 1)
             if reads:
                 ids = rule.extend(ids, tokens)
-            if tokens.shape[1] < goal:  # generation stopped early, as at an end token
+            if stops.ended or tokens.shape[1] < goal:
                 break
         found = tokens[0].cpu().numpy()
         known = F.pad(ids, (0, len(found) - ids.shape[1]))[0].cpu().numpy()
@@ -345,6 +351,10 @@ def _load_model(folder: Path, precision: str) -> Any:
     config = read_json(folder / "config.json")
     if config.get(KEY):
         return load_entity_attention(folder)
+    if (folder / FACTS).is_file():  # the other files are those of its base
+        with faults_named(folder):
+            learnt = KINDS["pretrained-entities"].module().PretrainedE
+            return learnt.load(folder, getattr(torch, precision))
     kind = KINDS.get(str(config.get("model_type")))
     if kind is not None and kind.name not in CONFIG_MAPPING:  # a kind unknown to transformers
         if "causal" not in kind.can:
@@ -386,6 +396,40 @@ def _check_numbers(text: str | Document | Source, resolver: str | Resolver | Non
             " it, but those of a document or resolver begin at 1: mark them as in [1 Anna], give"
             " tokens with encode_tokens, or read both texts as one"
         )
+
+
+def list_ends(model: Any) -> list[int]:
+    """Return the tokens that end a text by a model's config: none, one or several."""
+    ends = model.config.eos_token_id
+    return [] if ends is None else np.ravel(ends).tolist()
+
+
+class _Stops(StoppingCriteriaList):
+    """Rules that end generation, and whether they have: transformers does not tell whether the last
+    token that it was asked for did so.
+    """
+
+    ended = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = super().__call__(*args, **kwargs)
+        self.ended = bool(found.all())
+        return found
+
+
+def _list_stops(model: Any, how: Mapping[str, Any]) -> _Stops:
+    """Return the rules that the keywords of ``generate`` or the model's own settings ask for."""
+
+    def find(name: str) -> Any:
+        given = getattr(how.get("generation_config"), name, None)
+        return how.get(name, getattr(model.generation_config, name) if given is None else given)
+
+    stops, ends = _Stops(how.get("stopping_criteria") or []), find("eos_token_id")
+    if ends is not None:
+        stops.append(EosTokenCriteria(ends))
+    if (strings := find("stop_strings")) and "tokenizer" in how:
+        stops.append(StopStringCriteria(how["tokenizer"], strings))
+    return stops
 
 
 def _see_all(rule: NewEntities, tokens: Tensor, ids: Tensor) -> NewEntities:

@@ -17,7 +17,7 @@ from lm_eval.models.utils import (
 from torch import Tensor
 
 from entity_transformers.corpus.alignment import spelled_out
-from entity_transformers.encode.document import DocumentReader, check_readable
+from entity_transformers.encode.document import DocumentReader, check_readable, list_ends
 from entity_transformers.harness.scoring import Pair, score_pairs, score_text
 from entity_transformers.resolve.registry import check_causal, make_resolver
 from entity_transformers.tasks.transfer.inputs import find_entities
@@ -81,8 +81,8 @@ class EntityTransformer(TemplateLM):
 
     @property
     def eot_token_id(self) -> int:
-        """The model's ``<|endoftext|>``."""
-        return int(self._config.eos_token_id)
+        """The model's ``<|endoftext|>``, or the first of several end tokens."""
+        return list_ends(self.reader.model.module)[0]
 
     @property
     def prefix_token_id(self) -> int:
@@ -153,7 +153,8 @@ class EntityTransformer(TemplateLM):
 
     def _write(self, context: str, options: dict[str, Any], entities: list[int]) -> str:
         how = normalize_gen_kwargs(options, NEW_TOKENS)
-        stops = handle_stop_sequences(how.pop("until", None), eos=self._decode([self.eot_token_id]))
+        ends = [self._decode([end]) for end in list_ends(self.reader.model.module)]
+        stops = [*handle_stop_sequences(how.pop("until", None), eos=None), *ends]
         most, _ = how.pop("max_gen_toks"), how.pop("max_length", None)
         if not how.get("do_sample"):
             how.pop("temperature", None)  # it is 0, which transformers refuses

@@ -212,6 +212,11 @@ class LanguageModel(ABC):
         weight: Tensor = self.module.get_output_embeddings().weight
         return weight
 
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that it knows."""
+        return len(self.output_weight)
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the scores of every token [..., V], whose softmax is its probability."""
         return hidden @ self.output_weight.T

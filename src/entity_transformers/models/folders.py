@@ -30,6 +30,8 @@ from entity_transformers.models.base import LanguageModel, find_blocks
 TRUSTED = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
 INDEX = "model.safetensors.index.json"
 PATTERNS = ("config.json", "model*.safetensors", INDEX)
+ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
+"""What the top blocks of a base model have learnt, and its settings; next to the base's files."""
 
 transformers_logging.disable_progress_bar()  # progress bars are of no use in a log
 

@@ -131,6 +131,10 @@ class NGram(LanguageModel):
         """The device of its tensors."""
         return torch.device("cpu")
 
+    @property
+    def vocabulary(self) -> int:
+        return self.counts.vocabulary
+
     def count_parameters(self) -> int:
         """Count the parameters: the different n-grams of all orders."""
         return sum(len(grams) for counts in self.mixed.values() for grams, _ in counts.orders)

@@ -22,7 +22,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import get_cosine_schedule_with_warmup
 
-from entity_transformers.artifacts import copy_file, read_json, write_csv, write_json, write_with
+from entity_transformers.artifacts import (
+    check,
+    copy_file,
+    read_json,
+    write_csv,
+    write_json,
+    write_with,
+)
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.reader import Reading, batch_by_length, read_windows
@@ -30,6 +37,7 @@ from entity_transformers.encode.states import STATES, index_states, keep_states,
 from entity_transformers.kinds import KINDS
 from entity_transformers.kinds.params import count_entity_attention
 from entity_transformers.models.base import Batch, State, find_blocks
+from entity_transformers.models.folders import ADAPTER, FACTS
 from entity_transformers.models.gpt2 import Remembering
 from entity_transformers.models.gpt2_antecedent import antecedent_losses
 from entity_transformers.models.gpt2e.adapter import add_entity_attention
@@ -40,8 +48,6 @@ from entity_transformers.step import Row, Run
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows, name_state
 
-ADAPTER, FACTS = "adapter.safetensors", "adapter.json"
-"""The files with the learnt weights and their settings, next to those of the base model."""
 EVERY = 20
 """The number of steps between two rows of the curve."""
 log = logging.getLogger(__name__)
@@ -115,7 +121,8 @@ class PretrainedE(Remembering, PretrainedLM):
     def load(cls, folder: Path, dtype: Any = "auto") -> Self:
         """Load the base model and the learnt weights; those of another model raise ValueError."""
         base = PretrainedLM.load(folder, dtype)
-        found, learnt = cls(base.module, read_json(folder / FACTS)), load_file(folder / ADAPTER)
+        found = cls(base.module, read_json(folder / FACTS))
+        learnt = load_file(check(folder / ADAPTER))
         own, saved = ({n: w.shape for n, w in one.items()} for one in (found.learnt(), learnt))
         if own != saved:
             raise ValueError(f"{ADAPTER}: does not fit this model: train it again")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ import torch
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import DocumentReader
+from entity_transformers.encode.reader import compute_token_losses, read_windows
 from entity_transformers.resolve.base import Resolver
 from entity_transformers.tasks.remember import TextMemory, Way, keep_nothing
 
@@ -25,14 +26,19 @@ class Word(NamedTuple):
     expected: tuple[str, ...]
 
 
+@torch.no_grad()
 def read_entities(reader: DocumentReader, source: Source) -> dict[str, Way]:
     """Read a text by a model that has a memory of entities: with the memory and without."""
-    found = {}
+    model, tokens, found = reader.model, source.tokens, {}
+    reader.check_tokens(tokens)
+    how: Any = {"window": reader.window, "stride": reader.stride, "batch": 1}
     for name, entities in (("memory", True), ("without", False)):
-        read = reader.read(source, entities=entities)
-        with torch.no_grad():
-            guessed = reader.model.guess(read.hidden).cpu().numpy()
-        found[name] = Way(read.losses, np.roll(guessed[: len(read.losses)], 1))
+        way = Way(np.zeros(len(tokens), np.float32), np.zeros(len(tokens), np.int64))
+        for reading in read_windows(model, source.corpus(entities), **how):
+            where, states = reading.predict()
+            way.losses[where] = compute_token_losses(model, states, tokens[where])
+            way.expected[where] = model.guess(states).cpu().numpy()
+        found[name] = way
     return found
 
 

@@ -8,7 +8,7 @@ Dimension: N tokens of the text, of which the first is the one that precedes eve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -19,8 +19,9 @@ import torch
 from entity_transformers.corpus.alignment import word_labels
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.files import HALVES, check_text
+from entity_transformers.corpus.marked import has_marks
 from entity_transformers.corpus.splitting import split_text
-from entity_transformers.encode.document import POLICY, DocumentReader
+from entity_transformers.encode.document import POLICY, DocumentReader, list_ends
 from entity_transformers.encode.reader import compute_token_losses
 from entity_transformers.resolve.base import Resolver
 from entity_transformers.resolve.registry import make_resolver
@@ -40,7 +41,7 @@ KEPT = {name.replace("mentions", "names"): policy for name, policy in POLICIES.i
 
 class Known(NamedTuple):
     """An entity that the text has named: its forms (the latest first), the number of its mentions,
-    the number of words since the last one, and whether any of its mentions is kept.
+    the number of words since the last one, and whether any word of its mentions is kept.
     """
 
     forms: tuple[str, ...]
@@ -97,6 +98,8 @@ class TextMemory:
                 f" at most {longest} tokens: reduce one of them"
             )
         self.reader, self.resolver, self.policy, self.budget = reader, resolver, policy, budget
+        marked = has_marks(text) if isinstance(text, str) else bool(text.mentions)
+        self._resolved = resolver is not None and not marked
         self.source = reader.encode(text, resolver)
         self.document = document = cast(Document, self.source.document)
         words = self.source.words
@@ -152,16 +155,16 @@ class TextMemory:
     def known(self) -> list[Known]:
         """Return every entity that the text has named, the latest mentioned first."""
         words, mentions = self.document.words, self.document.mentions
-        end, kept = len(words), set(self.past.spans[self.keep(len(self.past))].tolist())
+        end, kept = len(words), set(self.past.words[self.keep(len(self.past))].tolist())
         found: dict[int, list[int]] = {}
         for number, mention in enumerate(mentions):
             found.setdefault(mention.chain, []).append(number)
 
         def describe(own: list[int]) -> Known:
-            spans = (mentions[i] for i in reversed(own))
-            forms = dict.fromkeys(" ".join(words[one.start : one.end]) for one in spans)
-            ago = end - mentions[own[-1]].end
-            return Known(tuple(forms), len(own), ago, not kept.isdisjoint(own))
+            spans = [range(mentions[i].start, mentions[i].end) for i in reversed(own)]
+            forms = dict.fromkeys(" ".join(words[one.start : one.stop]) for one in spans)
+            held = not all(map(kept.isdisjoint, spans))
+            return Known(tuple(forms), len(own), end - spans[0].stop, held)
 
         return [describe(own) for own in sorted(found.values(), key=lambda own: -own[-1])]
 
@@ -170,27 +173,30 @@ class TextMemory:
         """The token ids that are kept of the whole text, int32 [M]."""
         return self.past.tokens[self.keep(len(self.past))].astype(np.int32)
 
-    def prompt(self, keep: Keep) -> np.ndarray:
-        """Return what the model reads before it continues the text: the kept tokens, followed by
-        the latest ones, so that the window has room for ``stride`` new tokens.
+    def prompt(self, keep: Keep, more: Sequence[int] = ()) -> np.ndarray:
+        """Return what the model reads before it continues the text, which ``more`` tokens follow:
+        the kept tokens and the latest ones, so that the window has room for ``stride`` new tokens.
         """
-        start = max(0, len(self.past) - max(1, self.reader.window - self.reader.stride))
-        return self.source.tokens[np.concatenate([keep(start), np.arange(start, len(self.past))])]
+        end, latest = len(self.past), max(1, self.reader.window - self.reader.stride)
+        start = min(end, max(0, end + len(more) - latest))
+        before = self.source.tokens[np.concatenate([keep(start), np.arange(start, end)])]
+        return np.concatenate([before, np.array(more, np.int64)])
 
     def extend(self, text: str) -> TextMemory:
-        """Return a new memory of this text followed by ``text``, in which half of a surrogate pair
-        raises ValueError.
+        """Return a new memory of this text followed by ``text``, with a space between them only if
+        ``text`` begins with one. Half of a surrogate pair in it raises ValueError.
         """
         check_text(text, "text", math.inf, HALVES)
         line = " ".join(text.split())
         words, spaces, _ = split_text([line] if line else [])
         old = self.document
-        flags = None if old.space_after is None else (*old.space_after[:-1], True, *spaces)
+        spaces = [text[:1].isspace(), *spaces]
+        flags = None if old.space_after is None else (*old.space_after[:-1], *spaces)
         longer = replace(
             old,
             words=(*old.words, *words),
             space_after=flags,
-            mentions=() if self.resolver else old.mentions,
+            mentions=() if self._resolved else old.mentions,
             tags=None,
         )
         memory = TextMemory(
@@ -209,22 +215,42 @@ class TextMemory:
         """
         if not hasattr(self.reader.model.module, "generate"):
             raise ValueError(f"{self.reader.model.kind.label} cannot generate text")
-        memory, written = self, ""
+        memory, new = self, list[int]()
         torch.manual_seed(seed)
         module: Any = self.reader.model.module
-        while count:
-            size = min(count, self.reader.stride)
-            prompt = memory.prompt(memory.keep if remembers else keep_nothing)
+        while len(new) < count:
+            more = self._find_open(new)
+            if read := new[: len(new) - len(more)]:
+                memory = self.extend(self._decode(read))
+            room = max(1, self.reader.window + 1 - len(more))
+            size = min(room, count - len(new), self.reader.stride)
+            prompt = memory.prompt(memory.keep if remembers else keep_nothing, more)
             ids = torch.from_numpy(prompt)[None].to(self.reader.model.device)
             made = module.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
                 min_new_tokens=size,
                 max_new_tokens=size,
-                pad_token_id=module.config.eos_token_id,
+                pad_token_id=next(iter(list_ends(module)), None),
                 streamer=streamer,
                 **how,
             )
-            written += self.reader.decode(made[0, len(prompt) :].cpu().numpy())
-            memory, count = self.extend(written), count - size
-        return written
+            new += made[0, len(prompt) :].tolist()
+        return self._decode(new)
+
+    def _decode(self, new: Sequence[int]) -> str:
+        """Return the text of tokens that follow the whole text: some tokenizers leave out the space
+        before the first of all tokens.
+        """
+        last = self.source.tokens[-1:].tolist()
+        return self.reader.decode([*last, *new])[len(self.reader.decode(last)) :]
+
+    def _find_open(self, new: list[int]) -> list[int]:
+        """Return the last tokens, at most four, that are white space or part of a character and so
+        become text only with the tokens that follow.
+        """
+        for start in range(len(new), max(-1, len(new) - 5), -1):
+            text = self._decode(new[:start])
+            if text == text.rstrip().rstrip("\ufffd"):
+                return new[start:]
+        return []
