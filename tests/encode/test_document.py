@@ -175,7 +175,7 @@ def test_what_is_written_equals_reading_anew_for_each_token(length: int, stride:
 @pytest.mark.parametrize("stop", [
     {"eos_token_id": [3, 5]}, {"stop_strings": ["%"]},
     {"stopping_criteria": [lambda tokens, _: tokens[:, -1] == 5]},
-], ids=str)  # fmt: skip
+], ids=lambda stop: min(stop))  # fmt: skip
 @pytest.mark.parametrize(("length", "stride"), [(WINDOW, 1), (WINDOW, WINDOW), (3, WINDOW)])
 def test_a_text_ends_with_the_first_token_that_ends_it(length, stride, stop, tokenizer) -> None:
     """Also if it is the last one of a window."""
