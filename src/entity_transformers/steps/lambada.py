@@ -26,9 +26,7 @@ class LambadaParams(Section):
     title="Last words of passages",
 )
 def lambada(run: Run) -> Rows:
-    """The last word, the last token and all of the passages, no entities given; and the nats of
-    each passage's last word.
-    """
+    """Last words, last tokens and whole passages, without entities; the nats of each last word."""
     from entity_transformers.artifacts import read_json_lines
     from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
 

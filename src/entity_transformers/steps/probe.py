@@ -7,9 +7,7 @@ from entity_transformers.study.sections import ChoosingSection, Groups, Size
 
 
 class ProbeParams(ChoosingSection):
-    """Which attention heads point to a mention's antecedent (section 6, Clark et al., 2019); the
-    best one is chosen.
-    """
+    """The attention head that best finds a mention's antecedent (section 6, Clark et al., 2019)."""
 
     groups: Groups
     """name of a group: Penn Treebank tags of its head words"""

@@ -57,9 +57,7 @@ class MemoryParams(Section):
         return self.windows
 
     def count_read(self, longest: int) -> int:
-        """Return how many tokens the model reads at once, at most, of texts of up to ``longest``
-        tokens.
-        """
+        """Return how many tokens of texts of at most ``longest`` tokens are read at once."""
         return max(self.windows)
 
 

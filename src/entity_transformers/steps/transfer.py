@@ -149,8 +149,7 @@ class TransferParams(Recipe):
 
     def check_study(self, known: Collection[str], seeds: Mapping[str, Collection[int]]) -> None:
         """Raise ValueError for a variant with models that the study does not have, or with tasks
-        that are not trained on, and for seeds here if a model that is fine-tuned has several.
-        ``seeds`` are those of each such model.
+        that are not trained on; and for seeds here if a fine-tuned model has several ``seeds``.
         """
         several = [name for name, own in seeds.items() if len(own) > 1]
         if self.seeds is not None and several:
