@@ -1,6 +1,7 @@
 """A cache of what a policy keeps, against a loop over the tokens."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,9 +52,10 @@ def test_probabilities_are_those_of_a_loop_over_tokens(window: int, stride: int)
 
 
 def test_with_a_cache_the_probabilities_of_all_tokens_sum_to_one() -> None:
-    """Also of those that it does not hold, and if every entry is far from the last state."""
+    """Also of those that it does not hold, and if no entry is near the last state."""
     states, tokens, total = STATES.copy(), TOKENS.copy(), np.zeros(len(THETAS))
-    states[:-2], states[-2] = -1, 1
+    states[:-2] = -1
+    states[[1, -2]] = 1  # the one that is like the last is not kept
     for token in range(VOCABULARY):
         tokens[-1] = token
         given = torch.from_numpy(states), torch.from_numpy(tokens)
@@ -105,7 +107,17 @@ def test_rows_without_a_cache_are_the_models_own(tmp_path, monkeypatch):
     corpus = tiny_corpus(6, seed=5, split="test", shortest=30, longest=40)
     kept = ({"policy": "recent"}, {"policy": "mentions", "labels": "gold"})
     section = KeptCacheParams(**KEPT, budgets=(3, 9), kept=kept, renamed_windows=None)
-    rows = list(kept_cache.score_caches(Reading(model, corpus, section, 8, 1, tmp_path)))
+    reading, given = Reading(model, corpus, section, 8, 1, tmp_path), list[Any]()
+    fit = lambda *how: (given.append(how), cross_fit(*how))[1]  # noqa: E731
+    monkeypatch.setattr(kept_cache, "cross_fit", fit)
+    rows = list(kept_cache.score_caches(reading))
+    for own, before, _, keeps in kept_cache.read_texts(reading):
+        tokens = torch.from_numpy(corpus.tokens[own])
+        found, filled, _ = kept_cache.read_kept(before, tokens, keeps, 8, reading.stride)
+        for (_, cache, full, *_), *expected in zip(given, found, filled, strict=True):
+            for one, other in zip((cache[:, own], full[own]), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(given[0][2], given[-1][2])
     nll = score_corpus(model, give(corpus, "none"), window=8, stride=4, batch=2)
     text_rows = [r for r in rows if (r["measure"], r.get("part")) == ("nll", "all")]
     for d, name in enumerate(corpus.names):
