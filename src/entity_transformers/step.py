@@ -240,10 +240,13 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The study's tokenizer, or the model's own if it has one."""
+        """The study's tokenizer. A model with tokens of its own has its own, and so has every model
+        that others have trained if it is fine-tuned.
+        """
         from entity_transformers.artifacts import read_tokenizer
 
-        own = bool(self.model) and self.entry.can({"own-tokens"})
+        finetuned = self.step.name == "transfer" and self.entry.can({"pretrained"})
+        own = bool(self.model) and (finetuned or self.entry.can({"own-tokens"}))
         return read_tokenizer(self.home("lm" if own else "corpus") / "tokenizer.json")
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from tiny import VOCABULARY, tiny_corpus, tiny_gpt2, tiny_llama
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, BertConfig, BertModel
 from written import write_documents
@@ -19,7 +21,13 @@ from entity_transformers.encode.layers import LayerEncoder
 from entity_transformers.encode.words import begin_sequences, embed_words, embed_words_in_context
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.models.base import Batch
-from entity_transformers.models.pretrained import PretrainedEncoder, PretrainedLM, check_fit, store
+from entity_transformers.models.pretrained import (
+    PretrainedEncoder,
+    PretrainedLM,
+    check_fit,
+    check_tokens,
+    store,
+)
 from entity_transformers.tasks.perplexity import score_corpus
 
 CORPUS = tiny_corpus(4, seed=3, split="dev")
@@ -37,6 +45,11 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     path = tmp_path_factory.mktemp(request.param)
     module.save_pretrained(path)
     return path
+
+
+def make_words(count: int) -> Tokenizer:
+    """A tokenizer of so many words."""
+    return Tokenizer(WordLevel({f"w{i}": i for i in range(count)}, unk_token="w0"))
 
 
 @pytest.fixture
@@ -166,11 +179,16 @@ def test_a_border_is_put_before_each_part_of_a_sequence_that_has_none() -> None:
 def test_what_does_not_fit_the_model_is_named(model: PretrainedLM) -> None:
     values = {"kind": "pretrained", "initial_weights": "x", "precision": "float32"}
     fits, longer = (resolve("a", {"a": {**values, "window": n}}, {}, {}, KINDS) for n in (64, 65))
-    check_fit(model, fits, VOCABULARY)
+    own, larger = (make_words(count) for count in (VOCABULARY, VOCABULARY + 1))
+    check_fit(model, fits, own)
     with pytest.raises(ValueError, match=r"models\.a\.window: 65, but the model has only 64"):
-        check_fit(model, longer, VOCABULARY)
-    with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, but the model has 40: set"):
-        check_fit(model, fits, VOCABULARY + 1)
+        check_fit(model, longer, own)
+    with pytest.raises(ValueError, match=r"models\.a: .* 41 tokens, but the model has 40: give"):
+        check_fit(model, fits, larger)
+    check_tokens(fits, own, make_words(VOCABULARY))
+    # fewer tokens than the model's would be read without an error, as other words
+    with pytest.raises(ValueError, match=r"models\.a: the study's tokens are not those of x: set"):
+        check_tokens(fits, own, make_words(VOCABULARY - 1))
 
 
 def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:

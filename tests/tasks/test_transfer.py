@@ -13,7 +13,7 @@ import task_files
 import torch
 import transformers
 from sklearn.metrics import precision_recall_fscore_support
-from tiny import ROOT, SMALL, lively_model, tiny_model
+from tiny import ROOT, SMALL, lively_model, tiny_llama, tiny_model
 from tiny_study import lay_inputs
 from tokenizers import Tokenizer
 from torch.nn import functional
@@ -23,6 +23,7 @@ from written import teach
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
+from entity_transformers.models import pretrained
 from entity_transformers.models.base import Batch, LanguageModel
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Run, execute
@@ -32,7 +33,13 @@ from entity_transformers.study.values import ParamsError, read_values
 from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import Finetuned, make_optimizer
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs, shorten
-from entity_transformers.tasks.transfer.runs import finetune, judge_groups, pair_versions, score_gap
+from entity_transformers.tasks.transfer.runs import (
+    Trainings,
+    finetune,
+    judge_groups,
+    pair_versions,
+    score_gap,
+)
 
 WINDOW, PAPER = 24, ROOT / "params.yaml"
 KIND_NAMES = [name for name, kind in KINDS.items() if kind.can >= {"encode", "windows"}]
@@ -550,6 +557,40 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
     monkeypatch.setattr(f"{finetune.__module__}.Trainings.once", once)
     rows = list(finetune(Run(parse(values, "tiny"), STEPS["transfer"], "gpt2e", 1)))
     assert {row["rate"] for row in rows} == {0.5 * paper, 1e-3}
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_model_of_others_is_fine_tuned_in_its_own_tokens(tied, tokenizer, tmp_path, monkeypatch):
+    """In float32, and only if no other step reads the corpus, which is in the study's tokens."""
+    own = teach("the film is as good as a dog number 7", 290)
+    shape = {"vocab_size": own.get_vocab_size(), "tie_word_embeddings": tied}
+    tiny_llama(**shape).to(torch.bfloat16).save_pretrained(tmp_path / "llama")
+    own.save(str(tmp_path / "llama/tokenizer.json"))
+    values = make_study(tmp_path)
+    values["study"]["steps"].append("perplexity")
+    values["perplexity"] = values["perplexity"] | {"stride": WINDOW}
+    entry = {"kind": "pretrained", "initial_weights": str(tmp_path / "llama")}
+    values["models"]["llama"] = entry | {"only": ["lm", "transfer"], "precision": "bfloat16"}
+    monkeypatch.chdir(tmp_path)
+    run = Run(parse(values, "tiny"), STEPS["lm"], "llama", 1)
+    run.home("corpus").mkdir(parents=True)
+    tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
+    pretrained.train(run)
+    execute(Run(run.params, STEPS["examples"]))
+    trainings = Trainings(Run(run.params, STEPS["transfer"], "llama", 1))
+    found = run.params.transfer.list_variants(run.entry, "polarity")
+    assert list(found) == ["full", "few"]  # neither random weights nor entities
+    model, inputs = trainings.train("polarity", found["full"], 1)
+    examples = [one for one in trainings.examples["polarity"] if one.split == "train"]
+    expected = make_inputs(examples, "classification", own, 64)
+    assert [one.sequences for one in inputs] == [one.sequences for one in expected]
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    groups = finetuned.list_groups(model)
+    sizes = [len(group) for group in groups]  # the norm above and the head; an output of its own
+    assert sizes == [1, 9, 9, 3 if tied else 4]
+    values["models"]["llama"]["only"].append("perplexity")
+    with pytest.raises(ValueError, match=r"models\.llama: the study's tokens are not those of"):
+        pretrained.train(Run(parse(values, "tiny"), STEPS["lm"], "llama", 1))
 
 
 @pytest.mark.parametrize(("changes", "message"), [

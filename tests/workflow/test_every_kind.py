@@ -25,6 +25,7 @@ KEPT = {
 LLAMA = {"initial_weights": "weights/llama"}
 SMALL = yaml.safe_load(tiny_study.TINY)
 TINY = SMALL | {
+    "tokenizer": {"kind": "pretrained", "path": LLAMA["initial_weights"]},
     "corpus": {"sample_words": 4500}, "lm": SMALL["lm"] | {"heads": 4}, "cache": {"sizes": [4, 8]},
     "kinds": {
         "word2vec": {"epochs": 1}, "fasttext": {"epochs": 1, "buckets": 1000},
@@ -46,8 +47,9 @@ def save_pretrained(folder: Path) -> None:
     shape: dict[str, Any] = {**sizes, "num_attention_heads": 4, "max_position_embeddings": 64}
     LlamaForCausalLM(LlamaConfig(**shape)).save_pretrained(folder / "llama")
     BertModel(BertConfig(**shape)).save_pretrained(folder / "bert")
-    for name in ("llama", "bert"):
-        teach("a tiny text").save(str(folder / name / "tokenizer.json"))
+    teach("a tiny text").save(str(folder / "bert/tokenizer.json"))
+    text = (ROOT / "docs/notebooks/netherfield.txt").read_text()
+    teach(text[:9000], 400).save(str(folder / "llama/tokenizer.json"))
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ KINDS = {kind.name: kind for kind in (
     Kind("ngram", "n-gram", 1991, "counts", p.NGramParams, frozenset({"causal", "state", "counts"}),
          f"{MODELS}.ngram"),
     Kind("pretrained", "Pretrained", 2025, "transformer", p.PretrainedParams,
-         frozenset({"encode", "causal", "attend", "layers", "pretrained"}),
+         frozenset({"encode", "causal", "attend", "layers", "finetunes", "pretrained"}),
          f"{MODELS}.pretrained"),
     Kind("pretrained-encoder", "Pretrained encoder", 2020, "transformer", p.PretrainedParams,
          frozenset({"encode", "finetunes", "layers", "pretrained", "own-tokens"}),

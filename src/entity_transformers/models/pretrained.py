@@ -11,20 +11,29 @@ from typing import Any, Self, cast
 
 import torch
 from safetensors import safe_open
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForCausalLM
 
 from entity_transformers import runtime
-from entity_transformers.artifacts import copy_file, read_json, write_csv, write_with
+from entity_transformers.artifacts import (
+    copy_file,
+    read_json,
+    read_tokenizer,
+    write_csv,
+    write_with,
+)
 from entity_transformers.kinds import KINDS, ModelEntry
 from entity_transformers.models.base import Batch, LanguageModel, find_class
 from entity_transformers.models.folders import Pretrained, load_whole, opened
 from entity_transformers.models.gpt2 import Wrapped
 from entity_transformers.models.weights import find_tokenizer, find_weights
 from entity_transformers.step import Row, Run
+from entity_transformers.study.plan import Plan
 from entity_transformers.train.checkpoint import CURVE_COLUMNS
 from entity_transformers.train.entry import list_rows
 
+TOKENIZER = "tokenizer.json"
 STORED = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 """The precisions of weights by their names in safetensors."""
 
@@ -48,10 +57,12 @@ class TakenOver(Pretrained):
         folder = cast(Path, find_weights(params.initial_weights))
         device = runtime.start(run.params.run.device, run.params.run.threads, cast(int, run.seed))
         model = cls.load(folder, getattr(torch, params.precision)).to(device).eval()
-        check_fit(model, run.entry, run.tokenizer.get_vocab_size() if model.can("causal") else 0)
-        store(model, folder, run.folder, params.precision)
         tokenizer = find_tokenizer(params.initial_weights)
-        write_with(run.folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+        check_fit(model, run.entry, tokenizer)
+        if model.can("causal") and reads_corpus(run):
+            check_tokens(run.entry, tokenizer, read_tokenizer(run.home("corpus") / TOKENIZER))
+        store(model, folder, run.folder, params.precision)
+        write_with(run.folder / TOKENIZER, lambda path: tokenizer.save(str(path)))
         return model
 
 
@@ -146,17 +157,39 @@ def store(model: LanguageModel, source: Path, folder: Path, precision: str) -> N
     model.save(folder)
 
 
-def check_fit(model: LanguageModel, entry: ModelEntry, vocabulary: int) -> None:
-    """Raise ValueError for a window longer than the model's positions, or for a study whose
-    tokenizer has more tokens than the model knows.
+def check_fit(model: LanguageModel, entry: ModelEntry, tokenizer: Tokenizer) -> None:
+    """Raise ValueError for a window longer than the model's positions, or for a tokenizer with more
+    tokens than a causal model can predict.
     """
     if model.context is not None and entry.lm.window > model.context:
         raise ValueError(
             f"models.{entry.name}.window: {entry.lm.window}, but the model has only"
             f" {model.context} positions: lower it"
         )
-    if vocabulary and vocabulary > (own := model.output_weight.shape[0]):
+    size = tokenizer.get_vocab_size()
+    if model.can("causal") and size > (known := len(model.output_weight)):
         raise ValueError(
-            f"models.{entry.name}: the study's tokenizer has {vocabulary} tokens, but the model"
-            f" has {own}: set tokenizer to the model's own, {{kind: pretrained, path: ...}}"
+            f"models.{entry.name}: the tokenizer of {entry.lm.initial_weights} has {size} tokens,"
+            f" but the model has {known}: give it the tokenizer that it was trained with"
+        )
+
+
+def reads_corpus(run: Run) -> bool:
+    """Tell whether any step reads the study's corpus, which is in the study's tokens, with the
+    model; step transfer reads examples of its own in the model's tokens.
+    """
+    params, entry = run.params, run.entry
+    reading = (step for step in Plan(params).steps if step.needs and entry.can(step.needs))
+    others = {step.name for step in reading if params.takes_part(entry.name, step.name)}
+    return not entry.can({"finetunes"}) or bool(others - {"lm", "transfer"})
+
+
+def check_tokens(entry: ModelEntry, own: Tokenizer, study: Tokenizer) -> None:
+    """Raise ValueError if the study's tokens are not the model's ``own``."""
+    if own.get_vocab() != study.get_vocab():
+        weights = entry.lm.initial_weights
+        raise ValueError(
+            f"models.{entry.name}: the study's tokens are not those of {weights}: set tokenizer to"
+            f" {{kind: pretrained, path: {weights!r}}}, or, if it is only fine-tuned, the entry's"
+            " `only` to [lm, transfer]"
         )

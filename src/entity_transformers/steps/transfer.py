@@ -67,6 +67,11 @@ class Recipe(Section):
     pooling: Literal["last", "concat"]
     """what the head reads: the last state, or beside it the maximum and the mean of all states"""
 
+    @property
+    def transfers_all(self) -> bool:
+        """Does fine-tuning start from all trained weights?"""
+        return self.pretrained and self.layers is None
+
     def fit(self, entry: ModelEntry, task: str) -> Self:
         """Return the recipe for a task, with the number of examples set for it, and without word
         losses if the model's kind predicts no next token.
@@ -133,7 +138,7 @@ class TransferParams(Recipe):
 
     def list_variants(self, entry: ModelEntry, task: str) -> dict[str, Recipe]:
         """Return the trainings of one model on a task, by name, without those that differ in what
-        its kind lacks, entities or the auxiliary loss.
+        its kind lacks: entities, the auxiliary loss, or random weights.
         """
         # A pointer copies at the output: the states that a task's head reads hold no entities.
         reads_entities = entry.can({"entities"}) and entry.kind.name != "gpt2-pointer"
@@ -145,6 +150,7 @@ class TransferParams(Recipe):
             and task in self.variants[name].get("tasks", [task])
             and (recipe.entities == "off" or reads_entities)
             and ("auxiliary_weight" not in self.variants[name] or entry.can({"causal"}))
+            and (recipe.transfers_all or not entry.can({"pretrained"}))
         }
 
     def check_study(self, known: Collection[str], seeds: Mapping[str, Collection[int]]) -> None:

@@ -28,7 +28,10 @@ STANDARD_DEVIATION = 0.02
 RATIO = 32
 """The ratio of the highest to the lowest rate in ULMFiT's schedule."""
 _LAYER = re.compile(r"(?:^|\.)(?:h|layer|layers|lstm)\.(\d+)\.")
-_EMBEDDING = re.compile(r"(^|\.)(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings)\.")
+_EMBEDDING = re.compile(
+    r"(^|\.)"
+    r"(wte|wpe|tokens_embed|positions_embed|word_embedding|embeddings|embed_tokens)\."
+)
 
 log = logging.getLogger(__name__)
 
@@ -132,16 +135,23 @@ def find_embeddings(model: LanguageModel) -> Tensor:
 
 
 def extend_vocabulary(model: LanguageModel, more: int = NEW) -> None:
-    """Add ``more`` embeddings from N(0, 0.02) to the model's, wherever it holds that matrix."""
-    old = find_embeddings(model)
-    drawn = STANDARD_DEVIATION * torch.randn(more, old.shape[1])
-    new = nn.Parameter(torch.cat([old.detach(), drawn.to(old)]))
-    for module in model.module.modules():
-        for name, parameter in list(module.named_parameters(recurse=False)):
-            if parameter is old:
-                setattr(module, name, new)
-                if isinstance(module, nn.Embedding):
-                    module.num_embeddings = len(new)
+    """Add ``more`` embeddings from N(0, 0.02) to the model's, wherever it holds that matrix, and,
+    in a model of transformers whose input and output differ, to both.
+    """
+    tables = [find_embeddings(model)]
+    if model.can("pretrained"):
+        module: Any = model.module
+        given = module.get_input_embeddings().weight
+        tables += [given] if given is not tables[0] else []
+    for old in tables:
+        drawn = STANDARD_DEVIATION * torch.randn(more, old.shape[1])
+        new = nn.Parameter(torch.cat([old.detach(), drawn.to(old)]))
+        for module in model.module.modules():
+            for name, parameter in list(module.named_parameters(recurse=False)):
+                if parameter is old:
+                    setattr(module, name, new)
+                    if isinstance(module, nn.Embedding):
+                        module.num_embeddings = len(new)
 
 
 def keep_layers(model: LanguageModel, fresh: LanguageModel, layers: int) -> None:

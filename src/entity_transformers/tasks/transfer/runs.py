@@ -147,11 +147,11 @@ class Trainings:
         return model, inputs
 
     def _load(self, recipe: Recipe, seed: int) -> LanguageModel:
-        """Return the trained model, with random weights where the recipe does not transfer any."""
+        """Return the trained model in float32; random weights where the recipe transfers none."""
         run, settings = self.run, self.run.params.run
         device = runtime.start(settings.device, settings.threads, run.seed)
         trained = load_model(run.home("lm"), run.entry.kind, device)
-        if not recipe.pretrained or recipe.layers is not None:
+        if not recipe.transfers_all:
             lm = run.entry.lm.model_copy(update={"initial_weights": None})
             end = find_end(run.tokenizer)
             size = run.tokenizer.get_vocab_size()
@@ -160,6 +160,7 @@ class Trainings:
                 finetuned.keep_layers(trained, fresh, cast(int, recipe.layers))
             else:
                 trained.module.load_state_dict(fresh.module.state_dict())
+        trained.module.float()
         return trained
 
     def _make(
