@@ -6,9 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny import ROOT, tiny_corpus
+from tiny import VOCABULARY as VOCABULARY_OF_TEXTS
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
+from entity_transformers.artifacts import write_arrays
+from entity_transformers.corpus.labels import give
 from entity_transformers.models.base import Batch
-from entity_transformers.models.ngram import Counts, NGram, find_share, list_grams
+from entity_transformers.models.ngram import Counts, NGram, find_share, list_grams, train
+from entity_transformers.step import Run
+from entity_transformers.study.params import STEPS, parse
+from entity_transformers.study.values import read_values
+from entity_transformers.tasks.perplexity import mean_loss
 
 END, VOCABULARY = 0, 12
 
@@ -90,6 +100,27 @@ def test_two_texts_are_mixed_by_the_share_that_is_best(tmp_path: Path, texts, mo
     expected = 0.3 * model.counts.probabilities(contexts, words) + 0.7 * others
     np.testing.assert_allclose(mixed.probabilities(contexts, words), expected)
     assert mixed.count_parameters() > model.count_parameters()
+
+
+def test_the_loss_on_dev_is_of_the_documents_that_other_kinds_are_validated_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = read_values(ROOT / "params.yaml")
+    values["lm"] |= {"validation_documents": 2}
+    values["models"] = {"ngram": {"kind": "ngram"}}
+    values["study"]["steps"] = ["corpus", "lm"]
+    run = Run(parse(values, "tiny"), STEPS["lm"], "ngram", 1)
+    splits = {name: tiny_corpus(5, seed, split=name) for seed, name in enumerate(("train", "dev"))}
+    for name, corpus in splits.items():
+        write_arrays(run.home("corpus") / f"{name}.safetensors", *corpus.arrays())
+    words = {"<|endoftext|>": 0} | {f"w{i}": i for i in range(1, VOCABULARY_OF_TEXTS)}
+    Tokenizer(WordLevel(words)).save(str(run.home("corpus") / "tokenizer.json"))
+    rows = train(run)
+    two = give(splits["dev"].head(2), "none")
+    expected = mean_loss(NGram.load(run.folder).eval(), two, window=run.entry.lm.window)
+    found = [row["value"] for row in rows if row["measure"] in ("loss", "best_loss")]
+    assert found == [None, expected, expected, expected]
 
 
 def test_more_than_a_key_can_hold_is_refused(texts: list[np.ndarray]) -> None:

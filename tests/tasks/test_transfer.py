@@ -261,6 +261,16 @@ def test_entities_are_given_to_models_whose_states_they_change() -> None:
         assert list(params.transfer.list_variants(params.model(kind), "winogrande")) == expected
 
 
+def test_a_model_without_word_losses_has_no_variant_of_them() -> None:
+    values = read_values(PAPER)
+    values["models"] = {kind: {"kind": kind} for kind in ("gpt2", "bert")}
+    words = {"no-words": {"auxiliary_weight": 0.0}, "texts-first": {"text_epochs": 2}}
+    values["transfer"]["variants"] = {"full": {}, **words}
+    params = parse(values, "params.yaml")
+    for kind, expected in (("gpt2", ["full", *words]), ("bert", ["full"])):
+        assert list(params.transfer.list_variants(params.model(kind), "polarity")) == expected
+
+
 SISTERS = [
     Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
             (36, 37)),

@@ -70,9 +70,12 @@ def make_trainer(
 
 
 def train_with_trainer(
-    module: Any, folder: Path, steps: int = STEPS, save: bool = False, carried: Any = None
-) -> list[float]:
-    """The same by Trainer; ``save``: with checkpoints, going on from one that is there."""
+    module: Any, folder: Path, steps: int = STEPS, save: bool = False, carried: Any = None,
+    source: Path | None = None,
+) -> list[float]:  # fmt: skip
+    """The same by Trainer; ``save``: with checkpoints, going on from one that is there, or from
+    ``source``.
+    """
     optimizer = SGD([p for p in module.parameters() if p.requires_grad], lr=RATE)
     arguments = {
         "max_steps": steps, "logging_steps": 1, "max_grad_norm": 0.0, "save_steps": 2,
@@ -80,7 +83,8 @@ def train_with_trainer(
     }  # fmt: skip
     optimizers = optimizer, LambdaLR(optimizer, lambda _: 1.0)
     trainer = make_trainer(module, folder, STREAMS, carried, arguments, optimizers=optimizers)
-    trainer.train(resume_from_checkpoint=save and any(folder.glob("checkpoint-*")))
+    there = save and any(folder.glob("checkpoint-*"))
+    trainer.train(resume_from_checkpoint=there if source is None else str(source))
     return [row["loss"] for row in trainer.state.log_history if "loss" in row]
 
 
@@ -112,6 +116,10 @@ def test_the_memory_decides_and_is_kept_in_checkpoints(tmp_path: Path) -> None:
     assert found == pytest.approx(losses, abs=1e-5)
     for weight, other in zip(whole.parameters(), again.parameters(), strict=True):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-6)
+
+    saved, other = tmp_path / "stopped/checkpoint-4", tmp_path / "elsewhere"
+    with pytest.raises(FileNotFoundError, match=r"elsewhere/checkpoint-4: no such checkpoint: the"):
+        train_with_trainer(make_model("gpt2e"), other, source=saved)
 
     class Forgetful(CarriedMemory):
         def _take(self, *args: Any) -> None:

@@ -220,8 +220,11 @@ def test_what_the_weights_at_the_start_cost_is_counted(tmp_path, monkeypatch, ki
     folder = Path("data/other/models/first/1")
     folder.mkdir(parents=True)
     costs = [("tokens_seen", 7), ("tokens_before", 5), ("seconds_total", 2.5)]
+    costs += [("tokens_predicted", 3), ("predicted_before", 2), ("seconds_before", 1.0)]
+    costs += [("seconds_per_step", 0.5), ("steps", 4)] if kind == "gpt2" else []
     write_csv(folder / "rows.csv", [{"measure": m, "value": v} for m, v in costs], MEASURE)
     rows = list_rows({"tokens_seen": 1}, tiny_entry(kind, initial_weights=weights))
     found = {row["measure"]: row["value"] for row in rows}
-    assert (found["tokens_before"], found["seconds_before"]) == (12, 2.5)
+    assert (found["tokens_before"], found["predicted_before"]) == (12, 5)
+    assert found["seconds_before"] == (3.0 if kind == "gpt2" else 3.5)  # without validations
     assert found["tokens_seen"] == 1

@@ -87,11 +87,6 @@ class LmParams(Section):
         """How many positions the model, and weights that it starts from, must have."""
         return self.window
 
-    @property
-    def predicted_share(self) -> float:
-        """How many of the tokens that training reads it predicts."""
-        return 1.0
-
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.width % self.heads:
@@ -222,10 +217,6 @@ class MaskedParams(LmParams):
     def context(self) -> int:
         return self.positions or self.window
 
-    @property
-    def predicted_share(self) -> float:
-        return self.mask_rate
-
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.positions is not None and self.positions < self.window:
@@ -289,10 +280,6 @@ class XLNetParams(TransformerXLParams):
     longest_span: Size = 5
     """tokens of the longest span that is predicted together"""
 
-    @property
-    def predicted_share(self) -> float:
-        return 1 / self.partial_prediction
-
 
 class LSTMParams(LmParams):
     """LSTM (Zaremba et al., 2014), what has a default is AWD-LSTM's (Merity et al., 2018)."""
@@ -354,10 +341,12 @@ class ELMoParams(LmParams):
 
 
 class NGramParams(Section):
-    """Counts of the training text: of section lm only the window is theirs, in which they read."""
+    """Counts of the training text: of section lm only what says how they are read is theirs."""
 
     window: Tokens
     """tokens of one forward pass; the context before them is never lost"""
+    validation_documents: PositiveInt | None
+    """first documents of dev that its loss there is of, as for trained models; null: all"""
     order: Annotated[Integer, Field(ge=2, le=4)] = 4
     """tokens of the longest n-gram"""
     initial_weights: Weights = None

@@ -230,7 +230,8 @@ def train(run: Run) -> list[Row]:
     model.eval()
     model.save(run.folder)
     write_csv(run.folder / "curve.csv", [], CURVE_COLUMNS)
-    loss = mean_loss(model, give(run.tokens("dev"), "none"), window=run.entry.lm.window)
+    held_out = run.tokens("dev").head(run.entry.lm.validation_documents)
+    loss = mean_loss(model, give(held_out, "none"), window=run.entry.lm.window)
     read = len(corpus.tokens) - len(corpus)
     numbers = {
         "parameters": model.count_parameters(),

@@ -30,8 +30,8 @@ OBJECTIVES = {
     "replaced": "nats per hidden token of the generator, and lambda times the discriminator's loss",
 }
 COSTS = (
-    *("tokens_seen", "tokens_before", "seconds_total", "seconds_before"),
-    *("seconds_per_step", "steps"),
+    *("tokens_seen", "tokens_before", "tokens_predicted", "predicted_before"),
+    *("seconds_total", "seconds_before", "seconds_per_step", "steps"),
 )
 
 
@@ -59,10 +59,15 @@ def read_costs(results: Results, model: ModelEntry) -> dict[str, Number]:
     of = rows.pivot_table("value", "seed", "measure", observed=True).reindex(columns=[*COSTS])
     steps = (of["seconds_per_step"] * of["steps"]).fillna(of["seconds_total"])
     seconds = steps + of["seconds_before"].fillna(0)
-    tokens = summarise((of["tokens_seen"] + of["tokens_before"].fillna(0)).dropna())
-    share = getattr(model.lm, "predicted_share", None)
-    predicted = Number(share * tokens.value if share and tokens.value else None)
-    return {"seen": tokens, "predicted": predicted, "seconds": summarise(seconds.dropna())}
+    seen = of["tokens_seen"] + of["tokens_before"].fillna(0)
+    if not model.can({"windows"}):
+        predicted = seen[:0]
+    elif model.can({"causal"}) and model.name not in find_apart(results):
+        predicted = seen
+    else:
+        predicted = of["tokens_predicted"] + of["predicted_before"].fillna(0)
+    parts = {"seen": seen, "predicted": predicted, "seconds": seconds}
+    return {name: summarise(part.dropna()) for name, part in parts.items()}
 
 
 def find_apart(results: Results) -> set[str]:

@@ -149,7 +149,10 @@ class TransferParams(Recipe):
             if entry.name in self.variants[name].get("models", [entry.name])
             and task in self.variants[name].get("tasks", [task])
             and (recipe.entities == "off" or reads_entities)
-            and ("auxiliary_weight" not in self.variants[name] or entry.can({"causal"}))
+            and (
+                not {"auxiliary_weight", "text_epochs"} & {*self.variants[name]}
+                or entry.can({"causal"})
+            )
             and (recipe.transfers_all or not entry.can({"pretrained"}))
         }
 

@@ -38,6 +38,7 @@ class Progress:
 
     step: int = 0
     tokens: int = 0
+    predicted: int = 0
     loss_sum: float = 0.0
     loss_steps: int = 0
     interval_loss_sum: float = 0.0
@@ -55,10 +56,13 @@ class Progress:
     validation_seconds: float | None = None
     seconds: float = 0.0
 
-    def add_step(self, loss: float, tokens: int, moved: bool) -> None:
-        """Count a step on ``tokens`` tokens; ``moved``: its gradient was finite and used."""
+    def add_step(self, loss: float, tokens: int, predicted: int, moved: bool) -> None:
+        """Count a step on ``tokens`` tokens, of which so many were ``predicted``; ``moved``: its
+        gradient was finite and used.
+        """
         self.step += 1
         self.tokens += tokens
+        self.predicted += predicted
         self.skipped_steps += not moved
         self.loss_sum += loss
         self.loss_steps += 1

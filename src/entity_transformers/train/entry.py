@@ -124,6 +124,7 @@ def count_training(training: Training, params: Any, held_out: int) -> dict[str, 
         "parameters": training.model.count_parameters(),
         "steps": progress.step,
         "tokens_seen": progress.tokens,
+        "tokens_predicted": progress.predicted,
         "train_loss": train,
         "dev_loss_on": on,
         "dev_loss_off": off,
@@ -150,11 +151,12 @@ LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
     "best_dev_loss": ("best_loss", {"split": "dev"}),
 }
 NUMBERS = (
-    *("parameters", "steps", "tokens_seen", *LOSSES, "best_step", "skipped_steps"),
+    *("parameters", "steps", "tokens_seen", "tokens_predicted", *LOSSES, "best_step"),
+    "skipped_steps",
     *("seconds_per_step", "tokens_per_second", "seconds_validation_step", "seconds_total"),
 )
 OBJECTIVE = "objective"
-COSTS = {"tokens_before": "tokens_seen", "seconds_before": "seconds_total"}
+COSTS = ("tokens_before", "predicted_before", "seconds_before")
 
 
 def list_rows(numbers: Mapping[str, Any], entry: ModelEntry, objective: str = "") -> list[Row]:
@@ -186,16 +188,22 @@ def read_numbers(folder: Path) -> dict[str, float]:
 
 
 def read_cost(entry: ModelEntry) -> dict[str, float]:
-    """Return ``tokens_before`` and ``seconds_before``: on how many tokens and how long the entry's
-    initial weights were trained, including all earlier trainings. Empty without initial weights, or
-    if their folder does not tell.
+    """Return on how many tokens the entry's initial weights were trained (``tokens_before``), how
+    many of them were predicted, and for how many seconds, without validations where that is known;
+    all including earlier trainings. Empty without initial weights, or if their folder does not
+    tell.
     """
     weights = find_path(entry.initial_weights)
     if weights is None:
         return {}
     found = read_numbers(Path(weights))
-    costs = {before: found.get(own, 0) + found.get(before, 0) for before, own in COSTS.items()}
-    costs["tokens_before"] = int(costs["tokens_before"])
+    steps = found.get("seconds_per_step", 0) * found.get("steps", 0)
+    own = (
+        int(found.get("tokens_seen", 0)),
+        int(found.get("tokens_predicted", 0)),
+        steps or found.get("seconds_total", 0),
+    )
+    costs = {name: one + found.get(name, 0) for name, one in zip(COSTS, own, strict=True)}
     return {name: cost for name, cost in costs.items() if cost}
 
 

@@ -139,7 +139,8 @@ class Training:
             moved = apply_gradients(self.model.module, self.optimizer, progress.step, self.params)
         if moved:
             self.averaging.update()
-        progress.add_step(loss, sum(window.targets.size for window in windows), moved)
+        tokens = sum(window.targets.size for window in windows)
+        progress.add_step(loss, tokens, sum(map(count_targets, windows)), moved)
         self.step_seconds.append(time.perf_counter() - begin)
 
     def next_windows(self) -> list[Window]:
@@ -282,7 +283,8 @@ def learning_rate(step: int, params: LmParams) -> float:
 
 def make_optimizer(model: nn.Module, params: LmParams) -> torch.optim.Optimizer:
     """Return fused AdamW, or plain gradient descent if the weights are averaged, with weight decay
-    on matrices only, not on biases and layer norms.
+    on matrices only, not on biases and layer norms (the biases of relative attention in
+    Transformer-XL and XLNet are matrices).
     """
     every = list(model.parameters())
     groups = [

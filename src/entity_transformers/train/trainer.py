@@ -176,10 +176,19 @@ class CarriedMemory(TrainerCallback):
             save_file(self.memories[True].tensors(), _checkpoint(args, state) / MEMORY)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Restore the memory from the checkpoint that Trainer resumes from, if it has one."""
-        path = _checkpoint(args, state) / MEMORY
-        if state.global_step and path.is_file():
-            states = load_file(path)["states"]
+        """Restore the memory from the checkpoint that Trainer resumes from, if it has one. The
+        checkpoint has to be in ``output_dir``, because Trainer does not say where else it is:
+        FileNotFoundError.
+        """
+        if not state.global_step:
+            return
+        if not (folder := _checkpoint(args, state)).is_dir():
+            raise FileNotFoundError(
+                f"{folder}: no such checkpoint: the memory of entities is restored from output_dir;"
+                " copy the checkpoint there"
+            )
+        if (folder / MEMORY).is_file():
+            states = load_file(folder / MEMORY)["states"]
             empty = EntityMemory(states.shape[0], states.shape[1] - 1, states.shape[2])
             self.memories[True] = empty.replace({"states": states})
 
