@@ -64,7 +64,8 @@ def named_gradients(training: Training) -> dict[str, Tensor]:
 
 
 def gradients(training: Training) -> dict[str, Tensor]:
-    """The gradients of the first step, before the optimizer has used them."""
+    """The gradients of the first step, before the optimizer has used them; dropout is the same."""
+    torch.manual_seed(1)
     training.model.module.train()
     training.streams.accumulate_gradients(training.next_windows())
     return named_gradients(training)
