@@ -27,7 +27,9 @@ def test_layers_lie_side_by_side(kind: str) -> None:
     split = encoder.split_layers(found.flatten(0, 1).numpy())["vectors"]
     np.testing.assert_array_equal(split, layers.flatten(0, 1).numpy())
     assert torch.equal(layers[:, :, -1], plain)
-    assert encoder.width == found.shape[-1]
+    few = LayerEncoder(model, 2)
+    ends, _ = few.encode(Batch(TOKENS), few.start(2))
+    assert torch.equal(ends.view(2, 8, 2, few.width // 2), layers[:, :, [0, -1]])
     if kind in OF_TRANSFORMERS:
         base = model.module.electra if kind == "electra" else model.module.base_model
         expected = base(TOKENS, output_hidden_states=True).hidden_states
