@@ -262,8 +262,6 @@ CANNOT: list[tuple[Any, str]] = [
     (lambda model, base: add_entity_attention(model), "already"),
     (lambda model, base: run(model, entity_ids=IDS[:, 1:]), r"\[2, 10\], expected \[2, 11\]"),
     (lambda model, base: run(model, memory=None), "without memory"),
-    (lambda model, base: add_entity_attention(base, gate="Zero"), "gate"),
-    (lambda model, base: add_entity_attention(base, values="hiden"), "gate"),
     (lambda model, base: add_entity_attention(base, residual=False), "gate"),
     (lambda model, base: add_entity_attention(transformers.MistralForCausalLM(SLIDING)),
      "layers of sliding or"),

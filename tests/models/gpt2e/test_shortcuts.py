@@ -17,12 +17,10 @@ BATCH, WIDTH, HEADS, ROWS = 3, 8, 2, 5
 # float64: what a different order of the same sums leaves
 CLOSE: dict[str, float] = {"rtol": 1e-9, "atol": 1e-10}
 SWITCHES: list[dict[str, Any]] = [
-    {},
-    {"residual": False, "values": "both"},
-    {"values": "entity", "layer_norm": True},
+    {}, {"residual": False, "values": "both"}, {"values": "entity", "layer_norm": True},
     {"values": "both", "layer_norm": True, "gate": "zero", "scaling": 0.3},
     {"values": "both", "alibi": True},
-]
+]  # fmt: skip
 
 
 def make_layers(kernel: str = "sdpa", **switches: Any) -> tuple[EntityAttention, Any]:
@@ -95,9 +93,7 @@ def test_shortcuts_equal_the_plain_form_in_packed_documents(switches, kernel):
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 @pytest.mark.parametrize("entities", ["none", "picks", "none, then picks", "picks, then none"])
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_a_text_in_pieces_with_a_cache_equals_the_plain_form_of_the_whole(
-    switches: dict[str, Any], entities: str, kernel: str
-) -> None:
+def test_a_text_in_pieces_with_a_cache_equals_the_plain_form(switches, entities, kernel):
     plain, fast = make_layers(kernel, **switches)
     hidden, rows, ids = make_inputs(12)
     has = {"none": [0, 0, 0, 0], "picks": [1, 1, 1, 1], "none, then picks": [0, 1, 1, 1]}
