@@ -112,9 +112,8 @@ def test_gradients_of_gpt2e_are_those_of_the_cpu(switches: dict[str, Any], tmp_p
     how = {"kind": "gpt2e", "dropout": 0.0, **switches}
     expected = gradients(make_training(tmp_path / "cpu", **how))
     found = gradients(make_training(tmp_path / "device", device=DEVICE, **how))
-    assert found.keys() == expected.keys()
-    for name, gradient in found.items():
-        torch.testing.assert_close(gradient.cpu(), expected[name], rtol=1e-2, atol=1e-5)
+    moved = {name: gradient.cpu() for name, gradient in found.items()}
+    torch.testing.assert_close(moved, expected, rtol=1e-2, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", NEURAL)
@@ -143,31 +142,24 @@ def test_a_training_ends_where_it_ends_on_the_cpu(kind: str, tmp_path: Path) -> 
 def test_bfloat16_is_near(kind: str, tmp_path: Path) -> None:
     how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "device": DEVICE}
     one, half = train_each(tmp_path, 5, {}, {"precision": "bfloat16"}, **how)
-    assert half.progress.take_train_loss() == pytest.approx(
-        one.progress.take_train_loss(), rel=0.02
-    )
+    expected = pytest.approx(one.progress.take_train_loss(), rel=0.02)
+    assert half.progress.take_train_loss() == expected
 
 
-@pytest.mark.skipif(DEVICE != "cuda", reason="compiling for the CPU is tested elsewhere")
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.skipif(DEVICE != "cuda", reason="a CPU compiles elsewhere, and has no such gradient")
+@pytest.mark.parametrize("changes", [
+    {"compile": "default"}, {"compile": "reduce-overhead"}, {"attention": "flex"},
+    {"attention": "flex", "compile": "default"},
+], ids=str)  # fmt: skip
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
-def test_compiled_is_as_eager(kind: str, mode: str, tmp_path: Path) -> None:
+def test_compiled_is_as_eager_and_flex_as_the_mask(kind: str, changes, tmp_path: Path) -> None:
+    """Weights after six steps; FlexAttention in windows of 128 in which documents begin."""
     how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6, "device": DEVICE}
-    eager, compiled = train_each(tmp_path, 6, {}, {"compile": mode}, **how)
-    torch.testing.assert_close(weights(compiled), weights(eager), rtol=5e-2, atol=2e-3)
-
-
-@pytest.mark.skipif(DEVICE != "cuda", reason="no gradient of FlexAttention on a CPU")
-@pytest.mark.parametrize("compile", ["off", "default"])
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2e"])
-def test_flex_is_as_the_mask(kind: str, compile: str, tmp_path: Path) -> None:
-    """In documents that begin within windows: weights after six steps, in windows of 128."""
-    how: dict[str, Any] = {"kind": kind, "dropout": 0.0, "steps": 6, "window": 128, "heads": 1}
-    how |= {"device": DEVICE, "corpus": tiny_corpus(40, seed=3)}
-    both = train_each(tmp_path, 6, {}, {"attention": "flex", "compile": compile}, **how)
-    masked, flex = both
-    assert all(any(training.plan[step].packed for step in range(6)) for training in both)
-    torch.testing.assert_close(weights(flex), weights(masked), rtol=5e-2, atol=2e-3)
+    if flex := "attention" in changes:
+        how |= {"window": 128, "heads": 1, "corpus": tiny_corpus(40, seed=3)}
+    both = train_each(tmp_path, 6, {}, changes, **how)
+    assert not flex or all(any(one.plan[step].packed for step in range(6)) for one in both)
+    torch.testing.assert_close(*map(weights, both[::-1]), rtol=5e-2, atol=2e-3)
 
 
 def test_dropout_draws_on_the_device(tmp_path: Path) -> None:

@@ -35,9 +35,13 @@ CORPUS = tiny_corpus(documents=3, shortest=20)
 TEXT = "[1 Anna] met [2 Bob] . [1 She] saw [2 him] and [3 a dog] . [3 It] saw [1 her] ."
 
 
-def make_reader(**how: Any) -> DocumentReader:
-    model = lively_model("gpt2e", VOCABULARY, window=WINDOW, entity_values="both")
-    return DocumentReader(model.module, **how)
+def make_reader(adapted: bool = False, **how: Any) -> DocumentReader:
+    model = lively_model("gpt2e", VOCABULARY, window=WINDOW, entity_values="both").module
+    if adapted:  # a GPT-2 with entity attention and the same weights
+        plain, weights = lively_model("gpt2", VOCABULARY, window=WINDOW), model.state_dict()
+        model = add_entity_attention(plain.module, gate="none", values="both")
+        model.load_state_dict(weights)
+    return DocumentReader(model, **how)
 
 
 def document(index: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,10 +67,11 @@ def read_by_hand(model, tokens, ids, stride: int, memory) -> tuple[torch.Tensor,
     return torch.cat(states), memory.states
 
 
-@pytest.mark.parametrize("stride", [WINDOW, 3, 1])
+@pytest.mark.parametrize(("adapted", "stride"), [*((False, n) for n in (WINDOW, 3, 1)), (True, 4)])
 @torch.inference_mode()
-def test_reading_equals_a_loop_over_windows(stride: int) -> None:
-    reader = make_reader(stride=stride)
+def test_reading_equals_a_loop_over_windows(adapted: bool, stride: int) -> None:
+    """Also where it goes on with the memory of an earlier one."""
+    reader = make_reader(adapted, stride=stride)
     tokens, ids = document(0)
     found = reader.read(reader.encode_tokens(tokens, ids))
     start = EntityMemory(1, int(ids.max()), WIDTH)
@@ -83,19 +88,15 @@ def test_reading_equals_a_loop_over_windows(stride: int) -> None:
     assert np.abs(found.losses - off.losses).max() > 0.01
     none = reader.read(reader.encode_tokens(tokens))
     np.testing.assert_array_equal(off.losses, none.losses)
-
-
-@torch.inference_mode()
-def test_a_reading_goes_on_with_the_memory_of_an_earlier_one() -> None:
-    reader = make_reader()
-    (first, own), (second, more) = document(0), document(1)
-    earlier = reader.read(reader.encode_tokens(first, own))
-    found = reader.read(reader.encode_tokens(second, more), memory=earlier.memory)
-    memory = earlier.memory.grow(int(more.max()))
-    expected = read_by_hand(reader.model.module, second, more, WINDOW, memory)
-    torch.testing.assert_close((found.hidden, found.memory.states), expected, rtol=0, atol=1e-5)
-    alone = reader.read(reader.encode_tokens(second, more))
-    assert not torch.allclose(alone.hidden, found.hidden, atol=1e-3)
+    second, more = document(1)
+    alone, later = (
+        reader.read(reader.encode_tokens(second, more), memory=memory)
+        for memory in (None, found.memory)
+    )
+    memory = found.memory.grow(int(more.max()))
+    expected = read_by_hand(reader.model.module, second, more, stride, memory)
+    torch.testing.assert_close((later.hidden, later.memory.states), expected, rtol=0, atol=1e-5)
+    assert not torch.allclose(alone.hidden, later.hidden, atol=1e-3)
 
 
 @torch.inference_mode()
@@ -127,18 +128,6 @@ def test_losses_are_those_of_the_study(kind: str) -> None:
     for index, part in enumerate(CORPUS.slices):
         found = reader.read(reader.encode_tokens(*document(index))).losses
         np.testing.assert_allclose(found, expected[part], rtol=0, atol=2e-5)
-
-
-def test_a_model_with_entity_attention_reads_as_gpt2e_with_its_weights() -> None:
-    reader = make_reader(stride=4)
-    plain = lively_model("gpt2", VOCABULARY, window=WINDOW).module
-    adapted = add_entity_attention(plain, gate="none", values="both").eval()
-    adapted.load_state_dict(reader.model.module.state_dict())
-    other = DocumentReader(adapted, stride=4)
-    source = reader.encode_tokens(*document(0))
-    expected, found = reader.read(source), other.read(source)
-    np.testing.assert_allclose(found.losses, expected.losses, rtol=0, atol=1e-4)
-    torch.testing.assert_close(found.memory.states, expected.memory.states, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("stride", [WINDOW, 3])
@@ -258,21 +247,18 @@ def test_a_tokenizer_neither_cuts_nor_fills_nor_varies_a_text(given, tokenizer, 
     assert changed.to_str() == before
 
 
-def test_half_a_character_is_refused_with_its_place(tokenizer: Any) -> None:
-    reader, text = make_reader(tokenizer=tokenizer), "Ada waved \ud83d and left."
-    for resolver in (None, "names"):
-        with refused(r"text, character 11: surrogate U\+D83D is not UTF-8"):
+def test_a_text_that_cannot_be_read_is_refused_with_its_place(tokenizer: Any) -> None:
+    reader, half = make_reader(tokenizer=tokenizer), "Ada waved \ud83d and left."
+    longest = f"[1 Ada] met {'x' * (LONGEST_WORD + 1)}"
+    for text, resolver, message in (
+        (half, None, r"text, character 11: surrogate U\+D83D is not UTF-8"),
+        (half, "names", r"text, character 11: surrogate U\+D83D is not UTF-8"),
+        (document_of(half), None, "d#0, word 3, character 1: surrogate"),
+        (longest, None, r"text, word 4: [\d,]+ characters without"),
+        ("x" * 10_000_000, "names", r"text, word 1: [\d,]+ characters without"),
+    ):
+        with refused(message):
             reader.read(text, resolver)
-    with refused("d#0, word 3, character 1: surrogate"):
-        reader.encode(document_of(text))
-
-
-def test_a_word_without_an_end_is_refused_with_its_place(tokenizer: Any) -> None:
-    reader, longest = make_reader(tokenizer=tokenizer), "x" * (LONGEST_WORD + 1)
-    with refused(r"text, word 4: [\d,]+ characters without"):
-        reader.encode(f"[1 Ada] met {longest}")
-    with refused(r"text, word 1: [\d,]+ characters without"):
-        reader.encode("x" * 10_000_000, "names")
 
 
 PAIR = document_of("a b")
@@ -286,16 +272,15 @@ PAIR = document_of("a b")
     (lambda few, _: few.encode(TEXT), "no tokenizer: give one"),
     (lambda few, _: few.encode(b"Ada"), "bytes: expected a text, or a Document"),
     (lambda few, _: few.generate(TEXT, num_return_sequences=2), "one document is generated: leave"),
-    (lambda _, own: make_reader(tokenizer=own).read("Anna"), r"token \d+, expected ids from"),
-    (lambda _, own: make_reader(tokenizer=own).encode(replace(PAIR, words=(), sentence_starts=())),
-     "d#0: it has no words"),
+    (lambda _, own: own.read("Anna"), r"token \d+, expected ids from"),
+    (lambda _, own: own.encode(replace(PAIR, words=(), sentence_starts=())), "d#0: it has no word"),
     (lambda *_: replace(PAIR, tags=("NN",)), "d#0, tags: 1 values, expected 2"),
     (lambda *_: replace(PAIR, space_after=(True,)), "d#0, space_after: 1 values, expected 2"),
     (lambda *_: DocumentReader(3), "int: expected a causal model of transformers"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused(ask: Any, message: str, tokenizer: Any) -> None:
     with pytest.raises(ValueError, match=message):
-        ask(make_reader(), tokenizer)
+        ask(make_reader(), make_reader(tokenizer=tokenizer))
 
 
 def test_a_folder_without_a_model_or_a_tokenizer_is_named(tmp_path: Path, tokenizer: Any) -> None:

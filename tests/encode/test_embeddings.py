@@ -14,6 +14,7 @@ from entity_transformers.corpus.mentions import flatten
 from entity_transformers.encode import mentions, words
 from entity_transformers.encode.mentions import MENTION_ARRAYS, find_head, find_heads, number_on
 from entity_transformers.models.base import LanguageModel
+from entity_transformers.models.static.vectors import WordVectors
 
 GROUPS = {"nouns": ["NN", "NNP"], "pronouns": ["PRP", "PRP$"]}
 TAGS = frozenset({"NN", "NNP", "PRP", "PRP$"})
@@ -227,3 +228,22 @@ def test_mentions_of_parts_are_those_of_the_whole(model, tokens):
     assert joined["group"].tolist() == whole["group"].tolist()
     for name in MENTION_ARRAYS[:-2]:
         assert_close(joined[name], whole[name])
+
+
+def test_static_mentions_have_the_vectors_of_head_words_and_of_their_entities_last_words():
+    vectors = np.random.default_rng(5).normal(size=(len(LEXICON), 7)).astype(np.float32)
+    table = WordVectors(tuple(LEXICON), np.ones(len(LEXICON), np.int64), vectors)
+    rows, ends = list_heads(), []
+    for d, document in enumerate(DOCUMENTS):
+        latest = {entity: document.words[PLACES[d][t]] for t, entity in enumerate(IDS[d])}
+        ends += [latest[entity] for entity in sorted(latest) if entity]
+    heads = [DOCUMENTS[d].words[word] for d, word, _, _ in rows]
+    rank = list(LEXICON).index
+    word, memory = (vectors[[*map(rank, own)]].astype(np.float16) for own in (heads, ends))
+    entity, group = np.array([row[2:] for row in rows]).T
+    expected = (*[word] * 4, *[memory] * 2, entity.astype(np.int32), group.astype(np.uint8))
+    found = mentions.embed_static_mentions(table, DOCUMENTS, CORPUS, GROUPS)
+    assert list(found) == list(MENTION_ARRAYS)
+    for name, array in zip(MENTION_ARRAYS, expected, strict=True):
+        np.testing.assert_array_equal(found[name], array, err_msg=name, strict=True)
+    assert len(heads) > len(ends) > 10

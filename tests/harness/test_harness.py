@@ -48,9 +48,7 @@ def trained(tokenizer: Tokenizer) -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def exported(
-    trained: LanguageModel, tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def exported(trained: LanguageModel, tokenizer: Tokenizer, tmp_path_factory: Any) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     trained.save(folder)
     save_tokenizer(tokenizer, folder, trained.context)
@@ -159,10 +157,8 @@ def test_without_entities_its_hf_and_ours_answer_alike(exported: Path) -> None:
     assert cut == found[0].split(ours._decode([second]))[0]
 
 
-def test_pronouns_are_decided_by_what_follows_and_by_what_she_refers_to(
-    exported: Path, trained: LanguageModel, tokenizer: Tokenizer, tmp_path: Path, monkeypatch
-) -> None:
-    """The package's own tasks on lines of examples.jsonl."""
+def test_pronouns_are_decided_in_both_tasks(exported, trained, tokenizer, tmp_path, monkeypatch):
+    """By what follows and by what she refers to: the package's own, on lines of examples.jsonl."""
     sentence = "Anna asked the farmer because {} knew the way home."
     rows = [
         Example(f"{name}-{her}", "test", (sentence.format(her),), label, ("Anna", name), (26, end))

@@ -52,6 +52,13 @@ def train_each(folder: Path, count: int, /, *changes: dict[str, Any], **how: Any
     return trainings
 
 
+def advance(training: Training, steps: int) -> None:
+    """Steps with what follows each, as `Training.run` takes them."""
+    for _ in range(steps):
+        training.train_step()
+        training._after_step()
+
+
 def weights(training: Training) -> Tensor:
     """All of the model's numbers in a row."""
     return torch.cat([p.detach().reshape(-1) for p in training.model.module.parameters()])
@@ -64,7 +71,8 @@ def named_gradients(training: Training) -> dict[str, Tensor]:
 
 
 def gradients(training: Training) -> dict[str, Tensor]:
-    """The gradients of the first step, before the optimizer has used them."""
+    """The gradients of the first step, before the optimizer has used them; dropout is the same."""
+    torch.manual_seed(1)
     training.model.module.train()
     training.streams.accumulate_gradients(training.next_windows())
     return named_gradients(training)
@@ -94,9 +102,7 @@ def assert_resumes(
     whole.run()
     cut = make_training(folder / "cut", kind, **how)
     script(cut)
-    for _ in range(stop):
-        cut.train_step()
-        cut._after_step()
+    advance(cut, stop)
     resumed = make_training(folder / "cut", kind, **how)
     assert resumed.progress.step == begun
     script(resumed)

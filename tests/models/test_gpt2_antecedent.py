@@ -35,9 +35,7 @@ def losses_by_hand(weights: np.ndarray, labels: list[int], begins: list[int]) ->
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(("layer", "head"), [(1, 1), (1, 2), (2, 2)])
 @torch.no_grad()
-def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(
-    layer: int, head: int, packed: bool
-) -> None:
+def test_the_loss_is_that_of_the_attention_weights_that_transformers_shows(layer, head, packed):
     model = lively_model(KIND, antecedent_layer=layer, antecedent_head=head, antecedent_weight=0.5)
     positions = POSITIONS if packed else None
     model.show_attention()

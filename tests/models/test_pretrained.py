@@ -17,7 +17,6 @@ from written import write_documents
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.encode.layers import LayerEncoder
 from entity_transformers.encode.words import begin_sequences, embed_words, embed_words_in_context
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.models.base import Batch
@@ -93,17 +92,6 @@ def test_in_bfloat16_states_are_float32_and_losses_close(folder, plain, tmp_path
     assert hidden.dtype == torch.float32
     losses = again.nats(hidden[:, :-1], TOKENS[:, 1:])[0]
     assert (losses - plain_losses(plain, CORPUS.tokens[:12])).abs().max() < 0.5
-
-
-def test_the_layers_of_a_tagger_are_transformers_hidden_states(model: PretrainedLM) -> None:
-    encoder = LayerEncoder(model, 7)
-    assert (encoder.layers, encoder.width) == ((0, 1, 3, 4, 5, 7, 8), 7 * 16)
-    with torch.no_grad():
-        found, _ = encoder.encode(Batch(TOKENS), encoder.start(1))
-        layers = model.module(TOKENS, output_hidden_states=True).hidden_states
-    split = encoder.split_layers(found[0].numpy())["vectors"]
-    for place, layer in enumerate(encoder.layers):
-        np.testing.assert_allclose(split[:, place], layers[layer][0].numpy(), rtol=1e-6)
 
 
 def test_the_probe_sees_the_weights_of_every_head(model: PretrainedLM) -> None:
@@ -219,9 +207,7 @@ def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
     ("float32", "float16", {"dtype": "float16"}, False),
     ("bfloat16", "float32", {"dtype": "float32"}, False),
 ])  # fmt: skip
-def test_weights_are_linked_where_the_precision_is_theirs(
-    folder, tmp_path, precision, stored, said, linked
-):
+def test_weights_are_linked_if_precision_fits(folder, tmp_path, precision, stored, said, linked):
     """And where config.json does not say another, in which later steps would read them."""
     source, dtype = tmp_path / "source", getattr(torch, precision)
     PretrainedLM.load(folder, getattr(torch, stored)).save(source)

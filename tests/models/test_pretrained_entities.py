@@ -15,14 +15,10 @@ from entity_transformers.artifacts import write_json
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.encode.states import index_states, keep_states, split_blocks
+from entity_transformers.models import pretrained_entities
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM, store
-from entity_transformers.models.pretrained_entities import (
-    PretrainedE,
-    choose_trial,
-    score_states,
-    try_rate,
-)
+from entity_transformers.models.pretrained_entities import PretrainedE, score_states
 from entity_transformers.tasks.lambada import Passage, score_passages
 from entity_transformers.tasks.perplexity import score_corpus
 
@@ -71,7 +67,7 @@ def learn(
     how = {"labels": "gold", "epochs": epochs, "documents_per_step": 3}
     entry = tiny_entry("pretrained-entities", **how, **changes)
     texts, both = {"train": TEXT, "dev": TEXT}, {"train": states, "dev": states}
-    return try_rate(model, texts, both, entry.lm, rate, 1)
+    return pretrained_entities.try_rate(model, texts, both, entry.lm, rate, 1)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +240,9 @@ def test_a_rate_at_which_the_model_diverges_has_no_loss(folder: Path, tmp_path: 
     found = learn(model, make_upper(model, folder, tmp_path).states, rate=1e30)
     write_json(tmp_path / "trial.json", found)  # it refuses NaN
     good = {"dev_loss_on": 3.5}
-    assert choose_trial([found, {"dev_loss_on": 4.0}, good], "a") is good
+    assert pretrained_entities.choose_trial([found, {"dev_loss_on": 4.0}, good], "a") is good
     with pytest.raises(ValueError, match="a diverges at every learning rate: lower learning_rates"):
-        choose_trial([found], "a")
+        pretrained_entities.choose_trial([found], "a")
 
 
 @pytest.mark.parametrize("made", ["gpt2", "bloom"])

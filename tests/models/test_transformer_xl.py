@@ -245,9 +245,8 @@ def test_spans_are_as_long_and_as_many_as_they_should_be() -> None:
     assert all(lengths[n] / spans > 0.15 for n in range(1, 6))
     assert max(lengths) <= 10
     assert sum(count for length, count in lengths.items() if length > 5) / spans < 0.05
-    short = transformer_xl.choose_spans(
-        np.ones((20_000, 4), bool), 6.0, 5, np.random.default_rng(1)
-    )
+    text = np.ones((20_000, 4), bool)
+    short = transformer_xl.choose_spans(text, 6.0, 5, np.random.default_rng(1))
     assert abs(short.mean() - 1 / 6) < 0.005
 
     params = tiny_entry("xlnet").lm

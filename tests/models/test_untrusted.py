@@ -12,12 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import tiny_entry, tiny_model
 
-from entity_transformers import (
-    DocumentReader,
-    add_entity_attention,
-    load_entity_attention,
-    save_entity_attention,
-)
+import entity_transformers
+from entity_transformers import DocumentReader, add_entity_attention, load_entity_attention
 from entity_transformers.artifacts import RECORD, read_json, recorded, write_json, write_record
 from entity_transformers.kinds import KINDS
 from entity_transformers.models.base import build_model, find_class, load_model
@@ -62,7 +58,7 @@ def test_a_pickle_of_a_model_with_entity_attention_is_not_loaded(tmp_path: Path)
     model = add_entity_attention(tiny_model("gpt2").module)
     model.save_pretrained(tmp_path)
     assert load_entity_attention(tmp_path).num_parameters() == model.num_parameters()
-    save_entity_attention(model, tmp_path / "alone")
+    entity_transformers.save_entity_attention(model, tmp_path / "alone")
     file = tmp_path / "alone/entity_attention.safetensors"
     save_file({name: weight / 0 for name, weight in load_file(file).items()}, file)
     with pytest.raises(ValueError, match=r"weight holds NaN or infinity"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from trainings import make_training, weights
+from trainings import advance, make_training, weights
 
 from entity_transformers.train.checkpoint import CheckpointStore, Progress
 from entity_transformers.train.loop import TrainingError
@@ -56,9 +56,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, damage, caplog):
     whole = make_training(tmp_path / "whole", **settings)
     whole.run()
     cut = make_training(tmp_path / "cut", **settings)
-    for _ in range(9):
-        cut.train_step()
-        cut._after_step()
+    advance(cut, 9)
     damage(find(tmp_path / "cut/checkpoints", 9))
     resumed = make_training(tmp_path / "cut", **settings)
     assert resumed.progress.step == 6

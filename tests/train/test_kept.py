@@ -73,11 +73,9 @@ def spread(model: Any) -> None:
 
 
 @pytest.mark.parametrize("corpus", [tiny_corpus(), SHORT], ids=["long", "short"])
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"documents_per_step": 4}, {"memory_gradient_windows": 2, "documents_per_step": 3}],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [
+    {}, {"documents_per_step": 4}, {"memory_gradient_windows": 2, "documents_per_step": 3},
+], ids=str)  # fmt: skip
 def test_documents_go_on_with_their_entities(tmp_path, corpus, changes):
     training = make_training(tmp_path / "1", corpus=corpus, **(STILL | EPOCHS | changes))
     spread(training.model.module)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tiny import SMALL, VOCABULARY, tiny_entry, tiny_params
-from trainings import assert_close, gradients, make_training, named_gradients, weights
+from trainings import advance, assert_close, gradients, make_training, named_gradients, weights
 
 from entity_transformers.artifacts import write_csv
 from entity_transformers.kinds import KINDS, LmParams, resolve
@@ -53,9 +53,7 @@ def test_a_run_goes_on_with_the_best_weights_so_far(tmp_path: Path) -> None:
     """Those from after its checkpoint are forgotten: they may not come again."""
     settings: dict[str, Any] = {"final_weights": "best", "checkpoint_every": 10}
     cut = make_training(tmp_path, **settings)
-    for _ in range(15):  # dies at step 15, the best one so far
-        cut.train_step()
-        cut._after_step()
+    advance(cut, 15)  # dies at step 15, the best one so far
     assert cut.progress.best_step == 15
     resumed = make_training(tmp_path, **settings)
     assert (resumed.progress.step, resumed.progress.best_step) == (10, 10)

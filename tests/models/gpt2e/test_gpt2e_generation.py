@@ -56,11 +56,15 @@ GREEDY: dict[str, Any] = {"do_sample": False, "pad_token_id": 0}
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("rule", [0, 2, pick_entity])
 def test_generate_equals_full_passes(rule: Any, how: dict[str, Any]) -> None:
-    """Of each document alone, whose tokens begin after padding in the first."""
+    """Of each document alone, whose tokens begin after padding in the first; entities matter."""
     model = make_model(eos_token_id=None)
     tokens, ids, memory = make_input()
+    plain = model.generate(tokens, max_new_tokens=9, **how, **GREEDY)
+    assert plain.tolist() == continue_slowly(model, tokens, None, memory, 0, 9).tolist()
+    assert all(len(set(row)) >= 3 for row in plain[:, LENGTH:].tolist())
     given = {"entity_ids": ids, "memory": memory, "new_entities": rule, **how, **GREEDY}
     found = model.generate(tokens, max_new_tokens=9, **given)
+    assert found.tolist() != plain.tolist()
     mask = torch.ones_like(tokens)
     mask[0, :5], ids[0, :5] = 0, 0
     padded = model.generate(tokens, attention_mask=mask, max_new_tokens=6, **given)
@@ -71,16 +75,6 @@ def test_generate_equals_full_passes(rule: Any, how: dict[str, Any]) -> None:
             labels = make_input()[1][b : b + 1, part]
             expected = continue_slowly(model, tokens[b : b + 1, part], labels, alone, rule, steps)
             assert answer[b, part].tolist() == expected[0].tolist()
-
-
-def test_generate_without_entities_and_that_entities_matter() -> None:
-    model = make_model(eos_token_id=None)
-    tokens, ids, memory = make_input()
-    plain = model.generate(tokens, max_new_tokens=12, **GREEDY)
-    assert plain.tolist() == continue_slowly(model, tokens, None, memory, 0, 12).tolist()
-    assert all(len(set(row)) >= 3 for row in plain[:, LENGTH:].tolist())
-    given = {"entity_ids": ids, "memory": memory, "new_entities": 1}
-    assert model.generate(tokens, max_new_tokens=12, **given, **GREEDY).tolist() != plain.tolist()
 
 
 def test_beams_carry_their_own_entities() -> None:

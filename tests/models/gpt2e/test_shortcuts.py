@@ -12,22 +12,15 @@ from transformers import DynamicCache, GPT2Config
 from entity_transformers.models.gpt2e import attention, shortcuts
 from entity_transformers.models.gpt2e.attention import EntityAttention, causal_mask
 from entity_transformers.models.gpt2e.memory import Entities, flat_rows, gather_rows
-from entity_transformers.models.gpt2e.shortcuts import (
-    FastEntityAttention,
-    attend_in_strips,
-    mean_so_far,
-)
 
 BATCH, WIDTH, HEADS, ROWS = 3, 8, 2, 5
 # float64: what a different order of the same sums leaves
 CLOSE: dict[str, float] = {"rtol": 1e-9, "atol": 1e-10}
 SWITCHES: list[dict[str, Any]] = [
-    {},
-    {"residual": False, "values": "both"},
-    {"values": "entity", "layer_norm": True},
+    {}, {"residual": False, "values": "both"}, {"values": "entity", "layer_norm": True},
     {"values": "both", "layer_norm": True, "gate": "zero", "scaling": 0.3},
     {"values": "both", "alibi": True},
-]
+]  # fmt: skip
 
 
 def make_layers(kernel: str = "sdpa", **switches: Any) -> tuple[EntityAttention, Any]:
@@ -38,9 +31,9 @@ def make_layers(kernel: str = "sdpa", **switches: Any) -> tuple[EntityAttention,
     plain = EntityAttention(width=WIDTH, heads=HEADS, **switches).double().eval()
     for parameter in plain.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
-    fast = FastEntityAttention(config, 0, width=WIDTH, heads=HEADS, **switches).double().eval()
-    fast.load_state_dict(plain.state_dict())
-    return plain, fast
+    fast = shortcuts.FastEntityAttention(config, 0, width=WIDTH, heads=HEADS, **switches)
+    fast.double().load_state_dict(plain.state_dict())
+    return plain, fast.eval()
 
 
 def make_inputs(length: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,9 +93,7 @@ def test_shortcuts_equal_the_plain_form_in_packed_documents(switches, kernel):
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 @pytest.mark.parametrize("entities", ["none", "picks", "none, then picks", "picks, then none"])
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)
-def test_a_text_in_pieces_with_a_cache_equals_the_plain_form_of_the_whole(
-    switches: dict[str, Any], entities: str, kernel: str
-) -> None:
+def test_a_text_in_pieces_with_a_cache_equals_the_plain_form(switches, entities, kernel):
     plain, fast = make_layers(kernel, **switches)
     hidden, rows, ids = make_inputs(12)
     has = {"none": [0, 0, 0, 0], "picks": [1, 1, 1, 1], "none, then picks": [0, 1, 1, 1]}
@@ -195,7 +186,7 @@ def test_what_is_put_around_a_projection_counts_without_entities_too(values, cac
 
 def test_mean_of_packed_documents_forgets_large_neighbours() -> None:
     states = torch.cat([torch.full((1, 50, 1), 1e6), torch.arange(1.0, 6.0).view(1, 5, 1)], dim=1)
-    found = mean_so_far(states, torch.tensor([[0] * 50 + [50] * 5]))[0, 50:, 0]
+    found = shortcuts.mean_so_far(states, torch.tensor([[0] * 50 + [50] * 5]))[0, 50:, 0]
     torch.testing.assert_close(found, torch.tensor([1, 1.5, 2, 2.5, 3]), rtol=0, atol=1e-6)
 
 
@@ -204,7 +195,7 @@ def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
     length, dropout = 130, 0.25
     value = torch.eye(length).expand(4, 2, length, length)
     torch.manual_seed(0)
-    weights = attend_in_strips(None, None, value, dropout).transpose(1, 2)
+    weights = shortcuts.attend_in_strips(None, None, value, dropout).transpose(1, 2)
     seen = torch.ones(length, length).tril().bool()
     kept = 1 / torch.arange(1, length + 1).view(-1, 1) / (1 - dropout)
     share = (weights[..., seen] > 0).float().mean().item()
@@ -214,7 +205,7 @@ def test_strips_drop_the_stated_share_of_weights_and_rescale_the_rest() -> None:
     weighting = torch.randn_like(weights)
     value = value.clone().requires_grad_()
     torch.manual_seed(0)
-    attend_in_strips(None, None, value, dropout).backward(weighting.transpose(1, 2))
+    shortcuts.attend_in_strips(None, None, value, dropout).backward(weighting.transpose(1, 2))
     expected = weights.transpose(2, 3) @ weighting
     torch.testing.assert_close(value.grad, expected, rtol=1e-4, atol=1e-5)
     _, fast = make_layers(attention_dropout=dropout)

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from tiny import tiny_entry
 
 from entity_transformers.models.static import glove
-from entity_transformers.models.static.glove import (
-    Cells,
-    count_pairs,
-    draw_factors,
-    group_cells,
-    run_epoch,
-    weigh,
-)
+from entity_transformers.models.static.glove import Cells, count_pairs, draw_factors, group_cells
 
 TEXTS = st.lists(st.lists(st.integers(0, 6), max_size=14), max_size=5)
 
@@ -69,13 +62,13 @@ def pass_plainly(
 def test_passes_are_those_of_the_plain_update(rate: float) -> None:
     cells = make_cells()
     logs = np.log(cells.counts).astype(np.float32)
-    weights = weigh(cells.counts, 3.0, 0.75).astype(np.float32)
+    weights = glove.weigh(cells.counts, 3.0, 0.75).astype(np.float32)
     factors = draw_factors(9, 5, np.random.default_rng(1))
     squares = np.ones_like(factors)
     for _ in range(3):
         given = cells, logs, weights, rate
         expected, total = pass_plainly(factors, squares, *given)
-        assert run_epoch(factors, squares, *given) == pytest.approx(total, rel=1e-5)
+        assert glove.run_epoch(factors, squares, *given) == pytest.approx(total, rel=1e-5)
         assert factors.dtype == squares.dtype == np.float32
         np.testing.assert_allclose([*factors, *squares], expected, rtol=1e-5, atol=1e-6)
 
@@ -83,23 +76,23 @@ def test_passes_are_those_of_the_plain_update(rate: float) -> None:
 def test_the_weight_of_a_count_is_equation_9() -> None:
     counts = np.array([0.5, 1, 99.9, 100, 101, 1e6])
     expected = [(x / 100) ** 0.75 if x < 100 else 1.0 for x in counts]
-    np.testing.assert_allclose(weigh(counts, 100, 0.75), expected, rtol=1e-12)
+    np.testing.assert_allclose(glove.weigh(counts, 100, 0.75), expected, rtol=1e-12)
 
 
 def test_the_objective_is_mittens_own() -> None:
     mittens = pytest.importorskip("mittens.np_mittens", reason="needs mittens")
     cells, size, width = make_cells(), 9, 5
-    dense = np.zeros((size, size))
-    dense[cells.rows, cells.columns] = cells.counts
+    dense, counts = np.zeros((size, size)), cells.counts
+    dense[cells.rows, cells.columns] = counts
     factors = draw_factors(size, width, np.random.default_rng(1))
     oracle = mittens.GloVe(n=width, xmax=3, alpha=0.75)
     weights, logs = oracle._initialize(dense)
     oracle.W, oracle.C = factors[:, :, :width]
     oracle.bw, oracle.bc = factors[:, :, width:]
     _, expected = oracle._get_gradients_and_error(oracle._make_prediction(), logs, weights)
-    own = np.log(cells.counts).astype(np.float32), weigh(cells.counts, 3, 0.75).astype(np.float32)
+    own = np.log(counts).astype(np.float32), glove.weigh(counts, 3, 0.75).astype(np.float32)
     # nothing moves, so that all cells are scored with the same numbers
-    found = run_epoch(factors, np.ones_like(factors), cells, *own, 0.0)
+    found = glove.run_epoch(factors, np.ones_like(factors), cells, *own, 0.0)
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -123,7 +116,7 @@ def test_vectors_are_sums_of_word_and_context_vectors_of_the_frequent_words(seed
     cells = group_cells(count_pairs(known, len(places), 15), generator)
     factors = draw_factors(len(places), 6, generator)
     squares, logs = np.ones_like(factors), np.log(cells.counts).astype(np.float32)
-    weights = weigh(cells.counts, 100, 0.75).astype(np.float32)
-    totals = [run_epoch(factors, squares, cells, logs, weights, 0.05) for _ in range(4)]
+    weights = glove.weigh(cells.counts, 100, 0.75).astype(np.float32)
+    totals = [glove.run_epoch(factors, squares, cells, logs, weights, 0.05) for _ in range(4)]
     assert told == [total / len(logs) for total in totals] == sorted(told, reverse=True)
     np.testing.assert_array_equal(trained.vectors, factors[0, :, :6] + factors[1, :, :6])
