@@ -17,7 +17,7 @@ from written import teach
 from entity_transformers.corpus.tasks import Example
 from entity_transformers.step import Run, execute
 from entity_transformers.steps import choices as step
-from entity_transformers.study.params import STEPS, ParamsError, parse
+from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import read_values
 from entity_transformers.tasks.choices import judge, tell, tell_each
 
@@ -150,18 +150,3 @@ def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
             nats.append(score_continuation(model, tokenizer, *asked, 256)[0])
         expected = nats[row["label"]] - nats[1 - row["label"]]
         assert margin == pytest.approx(expected, rel=1e-4, abs=1e-4)
-
-
-NOT_READ = {"tasks": ["wsc273"], "examples": None, "refers": [], "told": []}
-
-
-@pytest.mark.parametrize(("change", "message"), [
-    ({"tasks": ["snli"]}, "tasks: 'snli' is not a pronoun task"),
-    ({"told": ["wsc273"]}, "told: 'wsc273', expected one of winogrande, winobias, gap"),
-    (NOT_READ, "choices.tasks: wsc273 is not among examples.tasks: add it"),
-])  # fmt: skip
-def test_tasks_that_do_not_fit_are_refused(change: Any, message: str, tmp_path: Path) -> None:
-    values = make_study(tmp_path)
-    values["choices"] |= change
-    with pytest.raises(ParamsError, match=message):
-        parse(values, "tiny")
