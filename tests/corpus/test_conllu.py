@@ -1,6 +1,7 @@
 """CoNLL-U with coreference: public cases, another method than the reader's, GUM, bad input."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -65,16 +66,12 @@ def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Doc
     ("entities alone", "", "(e5 e5)(e5)", [(0, 2, 5), (1, 2, 5)]),
 ])  # fmt: skip
 def test_the_mentions_of_an_entity_are_right(tmp_path, name, head, cells, mentions):
-    [document] = read_text(tmp_path, wrap(make_rows(cells), f"# newdoc id = d\n{head}"))
-    assert document.mentions == tuple(Mention(*one) for one in mentions)
-
-
-def test_what_becomes_of_pieces_and_empty_nodes_is_counted(tmp_path: Path) -> None:
+    """And counted, where they are of empty nodes alone or in pieces."""
     ledger = Ledger()
-    text = wrap(make_rows("_ .(e1-x-1- .e1) (e1-x-1-)"))
-    text += wrap(make_rows("(e1[1/2]-x-1-) (e1-x-1- (e1[2/2]-x-1-) e1)"), "# newdoc id = e\n")
-    read_text(tmp_path, text, ledger)
-    assert ledger.counts == {"mentions_of_empty_nodes": 1, "discontinuous_mentions": 1}
+    [document] = read_text(tmp_path, wrap(make_rows(cells), f"# newdoc id = d\n{head}"), ledger)
+    assert document.mentions == tuple(Mention(*one) for one in mentions)
+    empty, pieces = name == "empty nodes alone", name.startswith("two pieces")
+    assert ledger.counts == Counter(mentions_of_empty_nodes=empty, discontinuous_mentions=pieces)
 
 
 Nodes = list[tuple[int, list[int]]]

@@ -52,8 +52,7 @@ def test_reads_a_document_written_by_hand() -> None:
 
 
 def test_a_chain_nests_in_itself() -> None:
-    rows = [row("a", "(1"), row("b", "(1"), row("c", "1)"), row("d", "1)|(1)")]
-    [document] = read(wrap(rows))
+    [document] = read(wrap([row("a", "(1"), row("b", "(1"), row("c", "1)"), row("d", "1)|(1)")]))
     assert document.mentions == (Mention(0, 4, 1), Mention(1, 3, 1), Mention(3, 4, 1))
 
 

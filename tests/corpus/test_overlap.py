@@ -104,8 +104,7 @@ def test_the_opening_of_a_novel_of_litbank(unpack_novels, shared_data: Path) -> 
     with gzip.open(annotated, "rt", encoding="utf-8") as rows:
         [opening] = conll2012.read_rows(rows, name)
     overlap = Overlap({"litbank": [opening]})
-    chapters = text_reader.read(unpack_novels(name), Ledger())
-    first = overlap.remove(next(chapters))
+    first = overlap.remove(next(text_reader.read(unpack_novels(name), Ledger())))
     assert len(first) == 1
     assert 2000 < overlap.cut["litbank"]["words"] < 2400
     overlap.compare(first[0])

@@ -37,8 +37,7 @@ def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], 
 @pytest.mark.parametrize("name", SIZES)
 def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
     task = find_task(name)
-    root = task_files.write_tasks(tmp_path) / task.dataset.folder
-    examples, _ = read(name, root)
+    examples, _ = read(name, task_files.write_tasks(tmp_path) / task.dataset.folder)
     assert {example.split for example in examples} == {*task.splits}
     assert len({example.name for example in examples}) == len(examples)
     for example in examples:
@@ -153,8 +152,7 @@ def test_examples_are_thinned_out_evenly() -> None:
 def test_the_step_leaves_the_examples_that_the_readers_read(tmp_path, root, monkeypatch):
     data = task_files.write_tasks(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
-    params = load(root / "params.yaml", {"examples.path": str(data)})
-    run = Run(params, STEPS["examples"])
+    run = Run(load(root / "params.yaml", {"examples.path": str(data)}), STEPS["examples"])
     execute(run)
     written = run.folder / "examples.jsonl"
     found = load_examples(written, ("wsc273", "gap"))

@@ -280,13 +280,11 @@ def test_each_book_is_in_one_split_by_its_name() -> None:
 ])  # fmt: skip
 def test_names_tell_the_splits_but_titles_of_novels_do_not(paths: str, splits: str) -> None:
     books = {path.removesuffix(".txt"): Path(path) for path in paths.split()}
-    found = choose_splits(books)
-    assert [found[name] for name in books] == splits.split()
+    assert [choose_splits(books)[name] for name in books] == splits.split()
 
 
 def test_a_book_is_its_chapters(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}")
-    chapters, _ = read(path)
+    chapters, _ = read(write(tmp_path / "a.txt", f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}"))
     [book] = join_parts(chapters)
     assert book.words == chapters[0].words + chapters[1].words
     text = " ".join("".join(spaced_words(chapter, "natural")) for chapter in chapters)
