@@ -50,8 +50,7 @@ def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None
     text = page.read_text()
     commands = re.findall(r"(?:^|`|\$ )entity-transformers ([a-z][a-z-]+)", text, re.MULTILINE)
     assert {*commands} <= COMMANDS.keys()
-    steps = re.findall(r"entity-transformers run\s+([a-z_]+)", text)
-    assert {*steps} <= STEPS.keys()
+    assert {*re.findall(r"entity-transformers run\s+([a-z_]+)", text)} <= STEPS.keys()
     assert {*re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)} <= {*TARGETS}
     named = re.findall(rf"(?<![\w/:])({PLACES})", text)
     assert [n for n in named if not (ROOT / n).exists() and Path(n).stem not in OWN] == []
@@ -157,8 +156,7 @@ def test_the_diffs_of_contributing_stand_in_the_code(file: str, added: list[str]
 
 def test_the_studies_that_own_corpus_shows_are_ones(tmp_path: Path) -> None:
     """The one by hand, and the further seeds and models that its reader may add."""
-    text = (DOCS / "own-corpus.md").read_text()
-    more, whole = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    more, whole = re.findall(r"```yaml\n(.*?)```", (DOCS / "own-corpus.md").read_text(), re.DOTALL)
     for name in ("params.yaml", "studies/ontogum.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())

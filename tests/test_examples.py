@@ -22,8 +22,7 @@ def test_the_examples_of_the_model_s_document_run(tmp_path, monkeypatch):
         vocab_size=tokenizer.get_vocab_size(), n_positions=64, n_embd=16, n_layer=2, n_head=2,
         bos_token_id=end, eos_token_id=end,
     )  # fmt: skip
-    model = GPT2EForCausalLM(config)
-    model.save_pretrained(tmp_path / "exported")
+    GPT2EForCausalLM(config).save_pretrained(tmp_path / "exported")
     tokenizer.save(str(tmp_path / "exported" / "tokenizer.json"))
     monkeypatch.chdir(tmp_path)
     reading, keeping, training = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -25,8 +25,7 @@ def test_its_python_runs_and_prints_what_is_quoted(capsys, monkeypatch):
     (block,) = blocks("python")
     exec(block, {})
     (quoted,) = (text for text in blocks("") if text.startswith("Kept, "))
-    printed = capsys.readouterr().out
-    for text in (quoted, printed):
+    for text in (quoted, capsys.readouterr().out):
         kept, written = text.split("With it: ")
         assert all(len(one) > 80 for one in written.split("Without: "))
         assert kept == quoted.split("With it: ")[0]

@@ -68,8 +68,7 @@ def test_the_study_has_the_steps_that_the_text_can_fill(write, row, steps, label
     assert values["study"]["steps"] == steps.split()
     assert values["models"]["gpt2e"]["labels"] == labels
     assert values["corpus"]["path"] == "elsewhere/letters.jsonl"
-    plan = Plan(load(STUDY), STUDY)  # every value is valid, the models fit their steps
-    assert "data/letters/models/gpt2e/1/run.json" in plan.records("train")
+    assert "data/letters/models/gpt2e/1/run.json" in Plan(load(STUDY), STUDY).records("train")
     lines = STUDY.read_text().splitlines()
     assert max(map(len, lines)) <= 100
     told = " ".join(line for line in lines if line.startswith("# No "))

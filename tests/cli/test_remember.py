@@ -71,8 +71,7 @@ def test_a_character_of_two_windows_is_printed_whole(capsys: pytest.CaptureFixtu
 def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     remember(home, "--write", "0", "--tokens", "14")
     printed = capsys.readouterr().out
-    count = re.match(r"book#0: (\d+) tokens", printed)
-    assert 14 <= int(count[1]) < 24  # the last word is whole
+    assert 14 <= int(re.match(r"book#0: (\d+) tokens", printed)[1]) < 24  # the last word is whole
     assert "Jane" not in printed
 
 

@@ -31,8 +31,7 @@ def test_the_layer_is_gold_of_the_resolver_s_documents() -> None:
     resolver = make_resolver("names")
     layered, counts = add_layer(CORPUS, DOCUMENTS, resolver, "outermost")
     labels = layered.layers["resolver:names"]
-    resolved = list(annotate(DOCUMENTS, resolver, None, Counter()))
-    again = align_split(resolved, TOKENIZER, **ALIGNED)
+    again = align_split(list(annotate(DOCUMENTS, resolver, None, Counter())), TOKENIZER, **ALIGNED)
     assert labels.dtype == CORPUS.gold.dtype
     assert labels.tolist() == again.gold.tolist() != CORPUS.gold.tolist()
     assert np.array_equal(layered.gold, CORPUS.gold)

@@ -74,8 +74,7 @@ def test_names_of_one_entity_and_of_several(case: str, text: str, number: int, c
     ("he , Ludwig van Beethoven , wrote", [(2, 5)]),
 ])  # fmt: skip
 def test_spans(text: str, spans: list[tuple[int, int]], causal: bool) -> None:
-    found = [(m.start, m.end) for m in Names(causal).resolve(document(text))]
-    assert found == spans
+    assert [(m.start, m.end) for m in Names(causal).resolve(document(text))] == spans
 
 
 def test_a_title_s_full_stop_may_stand_apart() -> None:

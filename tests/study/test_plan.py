@@ -74,8 +74,7 @@ def test_records(tmp_path: Path) -> None:
 
 def test_a_model_may_have_seeds_of_its_own(tmp_path: Path) -> None:
     study = make_study(tmp_path, "models: {gpt2e: {seeds: [4, 2]}}\n")
-    plan = Plan(load(study), study)
-    runs = plan.runs(STEPS["lm"])
+    runs = Plan(load(study), study).runs(STEPS["lm"])
     assert [seed for model, seed in runs if model == "gpt2e"] == [4, 2]
     assert [seed for model, seed in runs if model == "gpt2"] == [1]
 

@@ -33,10 +33,9 @@ ROYAL = make_vectors(
 
 def answer(path: Path, text: str, most: int) -> dict[tuple[str, str], tuple[float | None, int]]:
     path.write_text(text)
-    rows = answer_questions(make_keyed(ROYAL), str(path), most)
     return {
         (row["measure"], row.get("section", row.get("group"))): (row["value"], row["count"])
-        for row in rows
+        for row in answer_questions(make_keyed(ROYAL), str(path), most)
     }
 
 

@@ -31,16 +31,14 @@ PLAIN = re.sub(r" \([^)]*\)", "", TOLD)
 
 def make_example(text: str, name: str = "a", **groups: str) -> Example:
     at = text.index("{")
-    blank = (at, at + 3)
-    return Example(name, "test", (text.format("she"),), 1, ("Fred", "Ann"), blank, groups)
+    return Example(name, "test", (text.format("she"),), 1, ("Fred", "Ann"), (at, at + 3), groups)
 
 
 def test_chains_are_told_before_the_pronoun_and_nowhere_else() -> None:
     example = make_example(PLAIN)
     chains = tell(example)
     assert chains is not None
-    told = TOLD.replace("He left", "He (Fred Rollins) left")
-    assert chains.texts == (told.format("she"),)
+    assert chains.texts == (TOLD.replace("He left", "He (Fred Rollins) left").format("she"),)
     [others] = tell_each([example], 1)[1]["others"]
     for one in (chains, others):
         start, end = one.blank or (0, 0)

@@ -500,8 +500,7 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
 def test_sets_hold_each_entitys_latest_token(entity: list[int]) -> None:
-    spans = np.where(np.array(entity) > 0, np.arange(len(entity)), -1)
-    found = tell_sets(np.array(entity), spans)
+    found = tell_sets(np.array(entity), np.where(np.array(entity) > 0, np.arange(len(entity)), -1))
     order = list(dict.fromkeys(one for one in entity if one))
     for t in range(len(entity)):
         for n, one in enumerate(order):

@@ -78,8 +78,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
     cache[:, 31:45] = 0  # nothing is kept yet, or only other tokens are
     filled = (np.arange(140) < 31) | (np.arange(140) >= 40)
     nats, chosen = cross_fit(model, cache, filled, offsets, folds)
-    tokens = np.arange(140)
-    first = np.isin(tokens, offsets[:-1])
+    first = np.isin(np.arange(140), offsets[:-1])
     for judged in (0, 1):
         inside = np.repeat(folds, lengths)
         own = (inside == judged) & ~first
@@ -90,8 +89,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
         ]
         best = choose(scores[1], 0)
         assert chosen[judged] == (THETAS[best.theta], pytest.approx(best.weight, abs=1e-4))
-        expected = mix(scores[0], 0, best.theta, best.weight)
-        np.testing.assert_allclose(nats[own], expected, rtol=1e-4)
+        np.testing.assert_allclose(nats[own], mix(scores[0], 0, best.theta, best.weight), rtol=1e-4)
     assert (nats[first] == 0).all()
     np.testing.assert_allclose(nats[31:40], -np.log(model[31:40]))
     assert (nats[40:45] > -np.log(model[40:45])).all()

@@ -81,8 +81,7 @@ def test_the_kind_of_a_token_is_that_of_the_predicted_one() -> None:
     assert {row["place"]: row["value"] for row in rows if "place" in row} == {
         "outside": 0.0, "first": 5.0, "far": 7.0
     }  # fmt: skip
-    found = [(row["distance"], row["count"]) for row in rows if "distance" in row]
-    assert found == [("16", 1)]
+    assert [(row["distance"], row["count"]) for row in rows if "distance" in row] == [("16", 1)]
 
 
 @pytest.mark.parametrize(("kind", "labels", "condition"), [

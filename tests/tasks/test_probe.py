@@ -289,8 +289,7 @@ ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2], spli
 def choose(heads=(FIRST, SECOND), asked=ASKED):
     """The choices, and each number of them by group and measure."""
     chosen = probe.choose_heads({KEY: heads[0]}, asked[0])
-    both = {KEY: heads[0]}, {KEY: heads[1]}
-    rows = probe.choice_rows(chosen, both, asked)
+    rows = probe.choice_rows(chosen, {KEY: heads[0]}, {KEY: heads[1]}, asked)
     return chosen, {(row["group"], row["measure"]): row for row in rows}
 
 
@@ -359,8 +358,7 @@ def test_rows_of_every_head_add_up():
     values = {row["measure"]: row["value"] for row in of_second}
     assert values == {"head_correct": 2.0, "head_by_distance": 0.0}
     assert len(rows) == 2 * 2 * 4
-    first = probe.head_rows({KEY: FIRST}, ASKED[0])
-    assert {row["measure"] for row in first} == {"head_correct"}
+    assert {row["measure"] for row in probe.head_rows({KEY: FIRST}, ASKED[0])} == {"head_correct"}
 
 
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():

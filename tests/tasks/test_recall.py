@@ -152,8 +152,7 @@ def test_documents_are_whole_windows_whose_answers_repeat_facts(task: recall.Fac
     assert corpus.tokens.max() < task.vocabulary
     for d in range(50):
         tokens, entities = corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)]
-        starts = range(1, task.window, 6)
-        facts = {int(entities[start]): tokens[start + 1] for start in starts}
+        facts = {int(entities[start]): tokens[start + 1] for start in range(1, task.window, 6)}
         assert sorted(facts) == list(range(1, task.entities + 1))
         asked = np.flatnonzero(tokens == recall.HAS)
         assert len(asked) == task.entities * task.windows

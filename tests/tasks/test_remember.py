@@ -37,8 +37,7 @@ def reader() -> DocumentReader:
 
 
 def make_memory(reader: DocumentReader, count: int = len(WORDS), **how: Any) -> TextMemory:
-    resolver = Names(causal=True)
-    return TextMemory(reader, make_document(count), resolver, **{"budget": BUDGET, **how})
+    return TextMemory(reader, make_document(count), Names(causal=True), **{"budget": BUDGET, **how})
 
 
 @torch.no_grad()
@@ -96,8 +95,7 @@ def test_a_nested_mention_is_kept_if_its_words_are(reader: DocumentReader) -> No
 
 def test_what_surprised_the_model_is_kept(reader: DocumentReader) -> None:
     """Of the text alone, and of one that was extended, where its beginning is not read again."""
-    words = " ".join(WORDS[9:])
-    longer = make_memory(reader, policy="surprising").extend(words)
+    longer = make_memory(reader, policy="surprising").extend(" ".join(WORDS[9:]))
     for memory in (make_memory(reader, policy="surprising"), longer):
         *_, (_, found) = memory.read({"alone": keep_nothing})
         paid = found["alone"].losses

@@ -68,8 +68,7 @@ def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("entity_transformers.tasks.telling.score_passages", None)
     assert list(run.step.run(run)) == rows
     found = {(r["told"], r["unit"]): r["value"] for r in rows if r["measure"] == "nll"}
-    texts = tell_passages(PASSAGES, 1)[1]
-    for told, own in texts.items():
+    for told, own in tell_passages(PASSAGES, 1)[1].items():
         for unit, row in zip(("1", "3"), own, strict=True):
             given, last = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
             expected = -score_continuation(model, tokenizer, given, last, 256)[0]

@@ -59,8 +59,7 @@ def test_spans_come_back_from_the_tags(tokens, data):
     n = end + 1
     starts = (0, *sorted(data.draw(st.sets(st.integers(1, n), max_size=3)) - {n}))
     sentences = build_sentences([make_document(n, starts, spans)], np.arange(n), ("A", "B", "C"))
-    cut = sorted({*starts, n})
-    parts = list(itertools.pairwise(cut))
+    parts = list(itertools.pairwise(sorted({*starts, n})))
     pieces = [(max(s, a), min(e, b), x) for s, e, x in spans for a, b in parts]
     expected = [piece for piece in pieces if piece[0] < piece[1]]
     found: list[tuple[int, int, str]] = []

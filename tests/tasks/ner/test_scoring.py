@@ -91,8 +91,7 @@ def test_scores_equal_brute_force(pairs: list, data: st.DataObject | None) -> No
 
 def test_scores_are_seqevals_and_scikit_learns() -> None:
     rng = np.random.default_rng(1)
-    sentences = [rng.integers(0, 7, rng.integers(1, 9)).tolist() for _ in range(60)]
-    gold = make_gold(sentences)
+    gold = make_gold([rng.integers(0, 7, rng.integers(1, 9)).tolist() for _ in range(60)])
     predicted = np.where(rng.random(len(gold.tags)) < 0.6, gold.tags, rng.integers(0, 5))
     names = np.array(TAGS, dtype=object)
     cut = [np.split(names[tags], gold.offsets[1:-1]) for tags in (gold.tags, predicted)]
@@ -110,8 +109,7 @@ def test_scores_are_seqevals_and_scikit_learns() -> None:
 
 
 def test_a_label_row_is_the_mean_of_its_b_and_i_rows() -> None:
-    gold = make_gold([[1, 2, 2, 0, 3]])
-    found = score_tags(gold, np.array([1, 2, 0, 2, 3], np.int16))
+    found = score_tags(make_gold([[1, 2, 2, 0, 3]]), np.array([1, 2, 0, 2, 3], np.int16))
     assert found["row"]["B-LOC"] == (1, 1, 1, 1, 1)
     assert found["row"]["I-LOC"] == (0.5, 0.5, 0.5, 2, 2)
     assert found["label"]["LOC"] == (0.75, 0.75, 0.75, 3, 3)
