@@ -59,9 +59,6 @@ def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None
     assert [name for name in names if not (ROOT / f"studies/{name}.yaml").exists()] == []
 
 
-NUMBER = re.compile(r"[−+]?\d+\.\d{3,}(?!\d)")
-
-
 @pytest.mark.parametrize("name", ["README.md", "docs/findings.md"])
 def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> None:
     """With three digits or more after the point, but those of studies that are removed."""
@@ -73,7 +70,7 @@ def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> 
         links = {*re.findall(r"\](?:\(|: )((?:\.\./)?results/[\w-]+/README\.md)", section)}
         pages = "\n".join((page.parent / link).read_text() for link in links).replace(",", "")
         shown = [float(one) + 1e-9 for one in re.findall(r"\d+\.\d+", pages)]
-        for number in NUMBER.findall(section):
+        for number in re.findall(r"[−+]?\d+\.\d{3,}(?!\d)", section):
             digits = len(number.partition(".")[2])
             rounded = {round(one, digits) for one in shown}
             assert round(float(number.lstrip("−+")), digits) in rounded, number

@@ -82,9 +82,9 @@ def test_the_parts_of_a_document_are_joined_without_their_annotation(tmp_path: P
 
 
 @pytest.mark.parametrize(("flags", "message"), [
-    (("--resolver", "names"), "reads ahead, but generated text"),
+    (("--resolver", "names"), "resolver names reads ahead, but generated text"),
     (("--window", "47"), "a window of 47 tokens plus 8 kept ones, but .* at most 48"),
-    (("--policy", "nouns"), "policy 'nouns', expected one of recent"),
+    (("--policy", "nouns"), "policy 'nouns', expected one of recent, names"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_in_a_line(home, capsys, flags, message):
     with pytest.raises(SystemExit):

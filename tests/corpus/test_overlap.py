@@ -30,10 +30,6 @@ def sixty() -> Overlap:
     return Overlap({"set": [document_of(number_words(0, 60))]})
 
 
-def joined(made: Document) -> str:
-    return "".join(spaced_words(made, "natural"))
-
-
 def test_shares() -> None:
     """Case, punctuation and tokenisation make no difference."""
     texts = {
@@ -62,7 +58,7 @@ REST, MORE = number_words(100, 160), number_words(200, 400)
 def test_a_passage_is_cut_with_the_start_of_its_text(text: str, left: list[str], words: int):
     overlap = sixty()
     made = overlap.remove(document(text))
-    assert [joined(piece) for piece in made] == left
+    assert ["".join(spaced_words(piece, "natural")) for piece in made] == left
     assert [piece.name for piece in made] == ["a", "a (2)"][: len(left)]
     assert overlap.cut["set"] == {"passages": 1, "words": words}
     for piece in made:

@@ -140,10 +140,6 @@ def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     assert [*links[2:], *shares[2:], best] == pytest.approx(brute_force(response, key))
 
 
-GOLD = [(0, 1, 1), (2, 3, 1), (4, 5, 2), (6, 7, 3)]
-DOCUMENT = document_of("Ada saw Bob and her in Rome", GOLD, split="test")
-
-
 def test_shared_mentions_are_scored_apart() -> None:
     """Of three spans that both sides have, gold has two entities and the answer one."""
 
@@ -151,10 +147,12 @@ def test_shared_mentions_are_scored_apart() -> None:
         assert document.mentions == ()
         return [Mention(start, start + 1, 5) for start in (0, 2, 4, 5)]
 
+    gold = [(0, 1, 1), (2, 3, 1), (4, 5, 2), (6, 7, 3)]
+    document = document_of("Ada saw Bob and her in Rome", gold, split="test")
     joined = SimpleNamespace(name="fixed", causal=False, resolve=join)
     precision = (4 / 3 + 1 / 3) / 3
     expected = 100 * 2 * precision / (1 + precision)
-    assert scoring.score_resolver([DOCUMENT], joined, True)[6] == pytest.approx(expected)
+    assert scoring.score_resolver([document], joined, True)[6] == pytest.approx(expected)
 
 
 def test_the_documented_figures_are_those_of_today(shared_data, capsys, monkeypatch):

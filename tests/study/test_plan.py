@@ -9,10 +9,8 @@ from entity_transformers.study import code
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
-Run = tuple[str, str]
 
-
-def digests(path: Path, overrides: dict[str, object] | None = None) -> dict[Run, str]:
+def digests(path: Path, overrides: dict[str, object] | None = None) -> dict[tuple[str, str], str]:
     """Of every run: step and model."""
     plan = Plan(load(path, overrides), path)
     steps = [step for step in plan.steps if step.phase != "report"]

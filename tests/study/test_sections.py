@@ -1,6 +1,5 @@
 """What would make a step's numbers unfair or impossible is refused before a rule runs."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from entity_transformers.study.params import ParamsError, parse
 from entity_transformers.study.values import read_values
 
-ROOT = Path(__file__).resolve().parents[2]
 DECIDED = [
     ({"report": "train"}, "choose dev, report train: decisions must be scored on text"),
     ({"choose": "test"}, "choose and report are both test"),
@@ -70,8 +68,8 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     ("steps", "changes", "message"),
     [(steps, *one) for steps, wrong in WRONG.items() for one in wrong],
 )
-def test_what_is_unfair_or_unknown_is_refused(steps, changes, message):
-    values = read_values(ROOT / "params.yaml")
+def test_what_is_unfair_or_unknown_is_refused(root, steps, changes, message):
+    values = read_values(root / "params.yaml")
     values["study"]["steps"] += steps.split()
     values["models"]["gpt2e"]["seeds"] = [1, 2]
     values[steps.split()[-1]] |= changes
@@ -80,9 +78,9 @@ def test_what_is_unfair_or_unknown_is_refused(steps, changes, message):
 
 
 @pytest.mark.parametrize("section", ["decisions", "mentions"])
-def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(section: str) -> None:
+def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(root, section: str) -> None:
     """Also by one that reads on: what tokens are sorted by is not what a model is given."""
-    values = read_values(ROOT / "params.yaml")
+    values = read_values(root / "params.yaml")
     values["corpus"]["resolvers"] = ["names"]
     values[section]["labels"] = "resolver:names"
     assert getattr(parse(values, "x"), section).labels == "resolver:names"

@@ -20,15 +20,11 @@ boy boys girl girls
 """
 
 
-def make_vectors(words: str, rows: list[list[float]]) -> WordVectors:
-    names = tuple(words.split())
-    return WordVectors(names, np.ones(len(names), np.int64), np.array(rows, np.float32))
-
-
-ROYAL = make_vectors(
-    "man woman king queen King boy",
-    [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 1], [0.9, 0, 0.1]],
-)
+VECTORS = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 1], [0.9, 0, 0.1]]
+ROYAL = WordVectors(
+    ("man", "woman", "king", "queen", "King", "boy"), np.ones(6, np.int64),
+    np.array(VECTORS, np.float32),
+)  # fmt: skip
 
 
 def answer(path: Path, text: str, most: int) -> dict[tuple[str, str], tuple[float | None, int]]:

@@ -129,14 +129,18 @@ def read(
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
 def test_words_are_the_models_with_shifted_states(kind: str) -> None:
-    """Before training they are the model's to the bit; scores and losses add up to the same."""
+    """Before training they are the model's, which step perplexity scores, to the bit; scores and
+    losses add up to the same.
+    """
     model, texts = read(kind)
     decider = lively_decider(model.width)
     torch.manual_seed(0)
     fresh = Decider(model.width, WIDTH, LONGEST)
     corpus = tiny_corpus(3, seed=3)
+    nats = score_corpus(model, give(corpus, "none"), window=8, stride=8, batch=1)
     for d, text in enumerate(texts):
         assert text.tokens.tolist() == corpus.tokens[corpus.document(d)][1:].tolist()
+        assert text.plain == pytest.approx(nats[corpus.document(d)][1:], abs=1e-5)
         assert score_parts(model, fresh, text)["words"] == text.plain.sum()
         parts, shifts = retell(decider, text)
         logits = (text.states + torch.stack(shifts)).double() @ model.output_weight.double().T
@@ -381,15 +385,6 @@ def test_judging_by_hand() -> None:
     assert found["known"]["accuracy"] == 1  # a new entity, the likeliest of the last, is ruled out
     nothing = entity_nlm.judge([], [])["known"]
     assert nothing == {"mentions": 0, "cross_entropy": 0.0, "accuracy": 0.0}
-
-
-def test_the_words_are_those_of_the_model() -> None:
-    """Step perplexity gives each token as much."""
-    corpus, model = tiny_corpus(3, seed=3), lively_model("gpt2e")
-    scores = score_corpus(model, give(corpus, "none"), window=8, stride=8, batch=1)
-    for d, one in enumerate(learning.read_texts(model, corpus, "gold", TELL, window=8)):
-        place = corpus.document(d)
-        assert one.plain == pytest.approx(scores[place.start + 1 : place.stop], abs=1e-5)
 
 
 def lively_sets(states: int, seed: int = 0) -> SetLM:

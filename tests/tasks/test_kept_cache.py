@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_model
-from tiny import KEPT, VOCABULARY, lively_model, tiny_corpus
+from tiny import KEPT, VOCABULARY, keep_odd, lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_splits, take_middle
@@ -22,10 +22,6 @@ N, W = 29, 5
 RANDOM = np.random.default_rng(4)
 STATES = RANDOM.normal(size=(N, W)).astype(np.float16)
 TOKENS = RANDOM.integers(0, 4, N)
-
-
-def keep_odd(start: int) -> np.ndarray:
-    return np.arange(1, start, 2)[-4:]
 
 
 @pytest.mark.parametrize(("window", "stride"), [(6, 2), (6, 6), (9, 3)])

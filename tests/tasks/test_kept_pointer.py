@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_model
-from tiny import KEPT, lively_model, tiny_corpus
+from tiny import KEPT, keep_odd, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.step import Rows
@@ -22,10 +22,6 @@ STATES = functional.layer_norm(torch.from_numpy(RANDOM.normal(size=(N, W))).floa
 TOKENS = torch.from_numpy(RANDOM.integers(0, 4, N))
 SAID = torch.from_numpy(RANDOM.dirichlet(np.ones(4), N)).float()
 """The model's distribution of each token."""
-
-
-def keep_odd(start: int) -> np.ndarray:
-    return np.arange(1, start, 2)[-4:]
 
 
 def read(pointer: KeptPointer, tokens: torch.Tensor, keep=keep_odd) -> torch.Tensor:

@@ -16,7 +16,6 @@ from entity_transformers.tasks.cache import read_scores
 from entity_transformers.tasks.mentions import FAR, count_entities, keep_latest, limit_memory
 from entity_transformers.tasks.perplexity import score_corpus
 
-SIZES = (1, 3, 1000)
 HOW = {"window": 8, "stride": 8}
 WINDOW = 8
 KIND = "gpt2-pointer"
@@ -26,7 +25,7 @@ KIND = "gpt2-pointer"
 @pytest.mark.parametrize("kind", ["gpt2", "lstm", "gpt2e", "gpt2-pointer"])
 def test_without_a_cache_it_is_what_perplexity_scores(kind: str, layer: str) -> None:
     model, corpus = lively_model(kind), give(tiny_corpus(4, seed=2), layer, 1)
-    scores = read_scores(model, corpus, sizes=SIZES, **HOW)
+    scores = read_scores(model, corpus, sizes=(1, 3, 1000), **HOW)
     expected = np.delete(score_corpus(model, corpus, batch=2, **HOW), corpus.offsets[:-1])
     np.testing.assert_allclose(-np.log(scores.model), expected, rtol=1e-5, atol=1e-5)
 

@@ -177,24 +177,12 @@ def test_the_mentions_of_a_text_with_marks_are_kept(reader, resolver):
     assert reader.decode(longer.kept) == reader.decode(longer.source.tokens[places])
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"policy": "mentions"}, "policy 'mentions', expected one of recent, names"),
-    ({"budget": 17}, "a window of 16 tokens plus 17 kept ones, .* at most 32"),
-    ({"count": 0}, "d#0: has no words to read"),
-])  # fmt: skip
-def test_what_it_cannot_read_is_said(reader, change, message):
-    with pytest.raises(ValueError, match=message):
-        make_memory(reader, **change)
-
-
-def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None:
+def test_what_it_cannot_read_or_write_is_said(reader: DocumentReader) -> None:
+    """Half an emoji with its place; more is refused in the tests of command remember."""
+    with pytest.raises(ValueError, match="d#0: has no words to read"):
+        make_memory(reader, count=0)
     with pytest.raises(ValueError, match=r"text, character 5: surrogate U\+D83D is not UTF-8"):
         make_memory(reader).extend("and \ud83d")
-
-
-def test_what_cannot_write_is_said(reader: DocumentReader) -> None:
-    with pytest.raises(ValueError, match="resolver names reads ahead"):
-        TextMemory(reader, make_document(), Names())
     lstm = DocumentReader(lively_model("lstm", TOKENIZER.get_vocab_size()), TOKENIZER, window=8)
     with pytest.raises(ValueError, match="LSTM cannot generate text"):
         TextMemory(lstm, replace(make_document())).continue_text(3, 1)

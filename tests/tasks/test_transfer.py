@@ -539,9 +539,6 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
     assert {row["rate"] for row in rows} == {0.5 * paper, 1e-3}
 
 
-TEXT = "Sarah was a surgeon, Maria got the hard cases so she met the men and Ann's dog, too."
-
-
 def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list[tuple[int, int]]]:
     """The character after each token of each text, and its entity."""
     ends = [[end for _, end in tokenizer.encode(text).offsets] for text in texts]
@@ -549,8 +546,7 @@ def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list
     return [list(zip(*pair, strict=True)) for pair in zip(ends, labels, strict=True)]
 
 
-def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions() -> None:
-    tokenizer = teach(TEXT, 330)
+def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions(tokenizer):
     texts = [f"Sarah met Maria so {name} got the cases.\n" for name in ("Sarah", "Maria")]
     for entity, found in enumerate(find(tokenizer, *texts), start=1):
         assert {label for end, label in found if 18 < end <= 24} == {entity}
