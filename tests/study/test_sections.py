@@ -40,12 +40,8 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"memories": [[8]]}, "Field required"),
         ({"memories": [[8, True]]}, "true is not a number"),
     ],
-    "transfer examples": [
-        ({"tasks": ["polarity", "snli"]}, "transfer.tasks: gap is not among examples.tasks: add"),
-    ],
-    "choices examples": [
-        ({"tasks": ["winobias", "gap"]}, "choices.tasks: winogrande is not among examples.tasks"),
-    ],
+    "transfer examples": [({"tasks": ["snli"]}, "transfer.tasks: gap is not among .*: add it")],
+    "choices examples": [({"tasks": ["gap"]}, "choices.tasks: winobias is not among .*: add it")],
     "examples choices": [
         ({"tasks": ["snli"]}, "tasks: 'snli' is not a pronoun task"),
         ({"told": ["snli"]}, "told: 'snli', expected one of wsc273, winogrande, winobias, gap"),

@@ -2,8 +2,6 @@
 
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -94,24 +92,20 @@ def test_shares_and_margins_are_those_of_a_count_by_hand() -> None:
     assert (high - low) / 2 == pytest.approx(3.1824 * deviation, rel=1e-3)  # Student, 3 degrees
 
 
-def make_study(folder: Path) -> dict[str, Any]:
+def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
     values = read_values(ROOT / "params.yaml")
     values["study"]["steps"] = ["corpus", "lm", "examples", "choices"]
     values["lm"] |= SMALL | {"window": 256}
     values["models"] = {"gpt2": {"kind": "gpt2", "role": "baseline"}}
-    data = task_files.write_tasks(folder / "data", 6)
-    text, path = PLAIN.format("she"), data / "gap-coreference/gap-test.tsv"
-    row = {"ID": "told", "Text": text, "Pronoun-offset": str(PLAIN.index("{"))}
-    path.write_text(path.read_text() + task_files.gap_row(**row) + "\n")
+    data = task_files.write_tasks(tmp_path / "data", 6)
+    row = {"ID": "told", "Text": PLAIN.format("she"), "Pronoun-offset": str(PLAIN.index("{"))}
+    with (data / "gap-coreference/gap-test.tsv").open("a") as file:
+        file.write(task_files.gap_row(**row) + "\n")
     tasks = ["winogrande", "winobias", "gap"]
     values["examples"] = {"tasks": tasks, "path": str(data)}
     values["choices"] |= {"tasks": tasks, "examples": {"winogrande": 3}, "batch": 4}
-    return values
-
-
-def test_the_likelier_text_decides(tmp_path, monkeypatch) -> None:
+    params = parse(values, "tiny")
     tokenizer = teach(PLAIN + task_files.GAP_TEXT)
-    params = parse(make_study(tmp_path), "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["choices"], "gpt2", 1)
     model = lively_model("gpt2", tokenizer.get_vocab_size(), seed=2, window=256)
