@@ -289,7 +289,7 @@ ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2], spli
 def choose(heads=(FIRST, SECOND), asked=ASKED):
     """The choices, and each number of them by group and measure."""
     chosen = probe.choose_heads({KEY: heads[0]}, asked[0])
-    rows = probe.choice_rows(chosen, {KEY: heads[0]}, {KEY: heads[1]}, asked)
+    rows = probe.choice_rows(chosen, ({KEY: heads[0]}, {KEY: heads[1]}), asked)
     return chosen, {(row["group"], row["measure"]): row for row in rows}
 
 
