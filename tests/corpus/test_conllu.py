@@ -126,11 +126,10 @@ def test_mentions_that_were_written_from_sets_of_nodes_are_read(drawn):
     cells = zip(words, write_cells(len(words), mentions), strict=True)
     rows = make_rows(" ".join("." * (not is_word) + (cell or "_") for is_word, cell in cells))
     [block] = conllu.split_documents(wrap(rows).splitlines(keepends=True))
-    table = conllu.read_table(block, "f")
     place = {node: sum(words[:node]) for node, is_word in enumerate(words) if is_word}
     real = [(entity, [place[n] for n in nodes if words[n]]) for entity, nodes in mentions]
     expected = [Mention(own[0], own[-1] + 1, entity) for entity, own in real if own]
-    assert sorted(conllu.read_mentions(table, Ledger())) == sorted(expected)
+    assert sorted(conllu.read_mentions(conllu.read_table(block, "f"), Ledger())) == sorted(expected)
 
 
 def pair_backwards(cells: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -193,9 +192,8 @@ def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     """global.Entity holds for the rest of the file; tags are XPOS, or what UPOS stands for."""
     write(tmp_path / "ud" / "x-ud-dev.conllu", TWO)
     write(tmp_path / "ud" / "train" / "b.conllu.gz", wrap([("1", "a", "_")] * 2, ""))
-    documents = list(read_corpus("conllu", tmp_path / "ud"))
     assert detect_format(tmp_path / "ud")[0] == "conllu"
-    assert documents == [
+    assert list(read_corpus("conllu", tmp_path / "ud")) == [
         Document("train/b", 0, "train", "", ("a", "a"), (0,), (), None, (True, True)),
         Document(
             name="one", part=0, split="dev", genre="", words=("Ada", "ca", "n't", "She"),

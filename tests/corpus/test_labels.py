@@ -42,10 +42,9 @@ def test_no_layer_changes_anything_but_what_is_given(corpus: AlignedCorpus, laye
 
 @pytest.mark.parametrize("layer", ["resolver:other", "Gold", ""])
 def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
-    corpus = replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold})
     told = rf"'train' has no labels '{layer}', expected one of gold, none, .* resolver:names: to"
     with pytest.raises(ValueError, match=f"{told} have"):
-        give(corpus, layer)
+        give(replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold}), layer)
 
 
 @CORPORA

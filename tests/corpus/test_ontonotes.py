@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from conll_files import split_lines
@@ -196,7 +195,7 @@ def test_random_documents_come_back(document: Document) -> None:
     assert read_back == whole
 
 
-def test_winobias_has_its_published_counts(shared_data: Path) -> None:
+def test_winobias_has_its_published_counts(shared_data):
     folder = shared_data / "winobias"
     pattern = r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$"
     table = re.findall(pattern, (folder / "PROVENANCE.md").read_text(), re.M)

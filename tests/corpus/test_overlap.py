@@ -1,7 +1,6 @@
 """What is evaluated is not trained on: passages are found by their text and cut out of it."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 from refused import refused
@@ -94,7 +93,7 @@ def test_only_training_is_cut() -> None:
     assert [len(piece.words) for piece in made] == [60, 120]
 
 
-def test_the_opening_of_a_novel_of_litbank(unpack_novels, shared_data: Path) -> None:
+def test_the_opening_of_a_novel_of_litbank(unpack_novels, shared_data):
     name = "1023_bleak_house"
     annotated = shared_data / f"litbank/coref/conll/{name}_brat.conll.gz"
     with gzip.open(annotated, "rt", encoding="utf-8") as rows:

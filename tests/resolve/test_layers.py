@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,7 +72,7 @@ d0 0 2 Darcy 7)
 """
 
 
-def test_chains_are_taken_from_a_file(tmp_path: Path) -> None:
+def test_chains_are_taken_from_a_file(tmp_path):
     """Of 5 columns and of 3; of the only document, whatever its name."""
     rows = [replace(one, words=one.words[:n]) for one, n in zip(DOCUMENTS, (3, 2), strict=True)]
     (tmp_path / "answers.txt").write_text(NARROW)

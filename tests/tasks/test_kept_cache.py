@@ -132,10 +132,8 @@ def test_the_middle_of_each_text_and_splits_as_one() -> None:
     both = join_splits([one, two])
     assert len(both) == 5
     np.testing.assert_array_equal(both.tokens, np.concatenate([one.tokens, two.tokens]))
-    for d in range(3):
-        assert [both.tag_names[tag] for tag in both.tags[both.document(2 + d)]] == [
-            two.tag_names[tag] for tag in two.tags[two.document(d)]
-        ]
+    first, second, joined = ([x.tag_names[tag] for tag in x.tags] for x in (one, two, both))
+    assert joined == first + second
     middle = take_middle(both, 11, edge=4)
     assert np.diff(middle.offsets).tolist() == [11] * 5
     for d in range(5):

@@ -96,10 +96,9 @@ def test_labels_that_leak_are_named(kind: str, labels: str, condition: str) -> N
 
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:
-    model = limit_memory(lively_model(KIND), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
     memories: list[PointerMemory] = []
-    for reading in read_windows(model, text, batch=1, **HOW):
+    for reading in read_windows(limit_memory(lively_model(KIND), rows), text, batch=1, **HOW):
         memories.append(reading.state)
         assert int((memories[-1].count > 0).sum()) <= rows
     return memories[-1]

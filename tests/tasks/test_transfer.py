@@ -403,7 +403,6 @@ def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch
     """First the words alone, without the head; then a group more in each epoch, from above."""
     torch.manual_seed(1)
     model = Finetuned(make_model("lstm", tokenizer), POLARITY, 0.1, "concat")
-    inputs = make_inputs(polar(8), "classification", tokenizer, WINDOW)
     groups, seen = finetuned.list_groups(model), []
 
     def copy() -> list[list[torch.Tensor]]:
@@ -414,7 +413,7 @@ def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch
         return make_optimizer(*given)
 
     monkeypatch.setattr(finetuned, "make_optimizer", note)
-    finetuned.train(model, inputs, ULMFIT, 1)
+    finetuned.train(model, make_inputs(polar(8), "classification", tokenizer, WINDOW), ULMFIT, 1)
     seen.append(copy())
 
     def differ(one: list[torch.Tensor], other: list[torch.Tensor]) -> set[bool]:
