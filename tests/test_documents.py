@@ -22,6 +22,16 @@ TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILI
 PLACES = r"(?:tests|workflow|benchmarks|docs|profiles|studies|src)/[\w/.-]+\.\w+"
 OWN = {"letters", "mine", "netherfield", "novel", "NAME", "STUDY"}
 """Studies that a reader writes."""
+LETTER = {"words": "Ada met her friend .".split(), "mentions": [[0, 1, 7], [2, 3, 7]]}
+PRINTED = {
+    "entity-transformers init netherfield --corpus docs/notebooks/netherfield.txt":
+        "studies/netherfield.yaml",
+    "entity-transformers init letters --corpus letters.jsonl": "studies/letters.yaml",
+    "entity-transformers annotate book.txt --output book.jsonl --resolver names-pronouns":
+        "book.jsonl",
+}  # fmt: skip
+"""Commands of the documents that run here as printed, offline, and a file that each writes."""
+execute = runpy.run_path(str(ROOT / "workflow/notebooks.py"))["execute"]
 
 
 def parametrize(pages: list[Path]) -> pytest.MarkDecorator:
@@ -83,17 +93,6 @@ def test_the_site_has_every_document_in_its_navigation() -> None:
     assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= {*listed}
     assert [name for name in listed if not (ROOT / name).is_file()] == []
     assert len([*DOCS.glob("*.md")]) <= 12
-
-
-LETTER = {"words": "Ada met her friend .".split(), "mentions": [[0, 1, 7], [2, 3, 7]]}
-PRINTED = {
-    "entity-transformers init netherfield --corpus docs/notebooks/netherfield.txt":
-        "studies/netherfield.yaml",
-    "entity-transformers init letters --corpus letters.jsonl": "studies/letters.yaml",
-    "entity-transformers annotate book.txt --output book.jsonl --resolver names-pronouns":
-        "book.jsonl",
-}  # fmt: skip
-"""Commands of the documents that run here as printed, offline, and a file that each writes."""
 
 
 def list_blocks(language: str) -> Iterator[tuple[Path, str]]:
@@ -168,9 +167,6 @@ def test_the_studies_that_own_corpus_shows_are_ones(tmp_path: Path) -> None:
 def test_every_study_has_a_line_that_says_what_it_is_for() -> None:
     listed = re.findall(r"^\| \[([\w-]+)\]", (ROOT / "studies/README.md").read_text(), re.MULTILINE)
     assert {*listed} == {"paper", *(file.stem for file in ROOT.glob("studies/*.yaml"))}
-
-
-execute = runpy.run_path(str(ROOT / "workflow/notebooks.py"))["execute"]
 
 
 def test_a_block_s_output_stands_below_it() -> None:

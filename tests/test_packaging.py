@@ -25,6 +25,7 @@ SOURCE = ROOT / "src" / "entity_transformers"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = {*"torch transformers tokenizers safetensors numpy huggingface_hub pydantic yaml".split()}
 NAMES = {"yaml": "pyyaml", "sklearn": "scikit-learn", "lm_eval": "lm-eval"}
+TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
 
 
 def requirements(extra: str) -> set[str]:
@@ -83,9 +84,6 @@ def test_extras_bring_the_modules_that_they_are_named_for() -> None:
             assert EXTRAS[library] == "vectors" or needed <= requirements("pipeline"), step.name
     assert {"snakemake", "dvc", "accelerate", "pooch"} <= requirements("pipeline")
     assert requirements("dev") > requirements("pipeline") | requirements("vectors")
-
-
-TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
 
 
 @pytest.mark.parametrize(("command", "missing", "extra", "told"), [

@@ -22,6 +22,8 @@ ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2
 FULL = ROW | {"tags": ["NNP", "VBD", "PRP$", "NN", "."], "named_entities": [[0, 1, "PERSON"]]}
 Write = Callable[..., Path]
 STUDY, CORPUS = Path("studies/letters.yaml"), Path("studies/letters.jsonl")
+FOUND = "resolver:names-causal"
+UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
 
 
 @pytest.fixture
@@ -51,10 +53,6 @@ def fail(path: Path, capsys: pytest.CaptureFixture[str], name: str = "letters") 
     assert not STUDY.exists()
     assert error.startswith("entity-transformers init: ")
     return error
-
-
-FOUND = "resolver:names-causal"
-UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
 
 
 @pytest.mark.parametrize(("row", "steps", "labels"), [

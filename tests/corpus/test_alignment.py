@@ -19,6 +19,8 @@ from entity_transformers.corpus.labels import give
 TEXT = """`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to
 Panama . `` He has mastered the art""".split()
 CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
+BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])
+SPACINGS = st.sampled_from(["natural", "every_word"])
 
 
 def align(documents, tokenizer: Tokenizer, spacing: str = "natural", **how) -> AlignedCorpus:
@@ -53,10 +55,6 @@ def test_natural_spacing_follows_the_treebank_conventions() -> None:
     words = [*first.split(), *'It cost $ 5 , or 3 % : " cheap " !'.split()]
     text = "".join(spaced_words(document_of(words), "natural"))
     assert text == '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
-
-
-BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])
-SPACINGS = st.sampled_from(["natural", "every_word"])
 
 
 def lists_of_words(codec: str) -> st.SearchStrategy[list[str]]:

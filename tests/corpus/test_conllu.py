@@ -20,6 +20,7 @@ from entity_transformers.corpus.readers import conllu, detect_format, read_corpu
 COREFUD = "# global.Entity = eid-etype-head-other\n"
 Row = tuple[str, str, str]
 """Number, word and MISC."""
+Nodes = list[tuple[int, list[int]]]
 
 
 def make_rows(cells: str) -> list[Row]:
@@ -72,9 +73,6 @@ def test_the_mentions_of_an_entity_are_right(tmp_path, name, head, cells, mentio
     assert document.mentions == tuple(Mention(*one) for one in mentions)
     empty, pieces = name == "empty nodes alone", name.startswith("two pieces")
     assert ledger.counts == Counter(mentions_of_empty_nodes=empty, discontinuous_mentions=pieces)
-
-
-Nodes = list[tuple[int, list[int]]]
 
 
 @st.composite

@@ -29,6 +29,11 @@ abc/00/abc_0001 0 1 left  VBD   *          - - - -         *         3)|(9
 abc/00/abc_0001 0 2 it    PRP   *          - - - -         *         7)|9)|(3)|(4)
 #end document
 """
+LINE_2 = r"a\.v4_gold_conll, line 2, column "
+MARKED = re.compile(r"[-/\[].+")
+WORDS = WORD.filter(lambda word: not MARKED.match(word))
+TAGS = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
+LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
 
 
 def read(text: str, **settings: object) -> list[Document]:
@@ -109,9 +114,6 @@ def wrap(rows: list[str], *, name: str = "x/y", part: int = 0) -> str:
     return f"#begin document ({name}); part {part:03d}\n{''.join(rows)}\n#end document\n"
 
 
-LINE_2 = r"a\.v4_gold_conll, line 2, column "
-
-
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("web page", "<!DOCTYPE html>\n<html>\n", r"line 1: .* is a web page, expected #begin"),
     ("no document", "\n\n", r"no document in this file, expected a line #begin document"),
@@ -148,12 +150,6 @@ def test_bad_input_is_named_with_its_place_or_left_out(name: str, text: str, mes
     [reason] = ledger.bad.values()
     before = len(split_lines(good))
     assert re.search(re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + before}", message), reason)
-
-
-MARKED = re.compile(r"[-/\[].+")
-WORDS = WORD.filter(lambda word: not MARKED.match(word))
-TAGS = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
-LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
 
 
 def fits(mention: Mention, others: Sequence[Mention]) -> bool:

@@ -27,6 +27,7 @@ SIZES = {
     "wsc273": {"test": 273},
 }
 """The published sizes."""
+WINOBIAS = "conll_format/dev_type1_pro_stereotype.v4_auto_conll"
 
 
 def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], Ledger]:
@@ -106,9 +107,6 @@ def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
             assert isinstance(example.label, int)
             right = example.options[example.label].lower().removesuffix("'s")
             assert right.split()[-1] == rows[end][3].lower()
-
-
-WINOBIAS = "conll_format/dev_type1_pro_stereotype.v4_auto_conll"
 
 
 @pytest.mark.parametrize(("folder", "file", "damage", "message"), [

@@ -27,6 +27,7 @@ LONG = (
     "striking at once, as they had done for years, so that nobody looked up from the\n"
     'work at hand. "What does it mean?" said Ada.\n\n'
 ) * 6
+START, END = (f"*** {one} OF THE PROJECT GUTENBERG EBOOK A ***" for one in ("START", "END"))
 
 
 def read(path: Path, policy: Policy = "strict") -> tuple[list[Document], dict[str, Any]]:
@@ -132,9 +133,6 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(several) == [" ".join(f"{name}: {LONG}".split()) for name in "ABC"]
     headless = several.partition("A ***\n\n")[2]  # its first mark is an END
     assert texts(headless) == texts(several)
-
-
-START, END = (f"*** {one} OF THE PROJECT GUTENBERG EBOOK A ***" for one in ("START", "END"))
 
 
 @pytest.mark.parametrize(("start", "end"), [

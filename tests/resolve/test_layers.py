@@ -24,6 +24,16 @@ DOCUMENTS = [document_of(text, [(0, 3, 1)], name=f"d{i}") for i, text in enumera
 TOKENIZER = learn_tokenizer(DOCUMENTS, 300, "natural")
 ALIGNED = {"split": "train", "policy": "outermost", "spacing": "natural"}
 CORPUS = align_split(DOCUMENTS, TOKENIZER, **ALIGNED)
+NARROW = """#begin document (d0); part 000
+d0 0 0 then -
+d0 0 1 Mr. (7
+d0 0 2 Darcy 7)
+#end document
+#begin document (d1); part 000
+0 so -
+1 Ada (3)
+#end document
+"""
 
 
 def test_the_layer_is_gold_of_the_resolver_s_documents() -> None:
@@ -58,18 +68,6 @@ def test_a_last_word_without_a_token_of_its_own_is_no_other_document() -> None:
     whole, _ = add_layer(CORPUS, DOCUMENTS, make_resolver("names"), "outermost")
     names = [one.layers["resolver:names"].tolist() for one in (layered, whole)]
     assert names[0] == names[1][: first.stop - 1]
-
-
-NARROW = """#begin document (d0); part 000
-d0 0 0 then -
-d0 0 1 Mr. (7
-d0 0 2 Darcy 7)
-#end document
-#begin document (d1); part 000
-0 so -
-1 Ada (3)
-#end document
-"""
 
 
 def test_chains_are_taken_from_a_file(tmp_path):

@@ -18,6 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import resolvers as scoring
 
+KEY = ("a", "bc", "def")
+CHAINS = st.lists(st.integers(0, 5), min_size=9, max_size=9)
+PARTITIONS = CHAINS.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
+"""Up to nine spans, each in one of five chains or in none."""
+
 
 def mentions(*chains: str) -> list[Mention]:
     """A chain per text, a mention per letter."""
@@ -84,9 +89,6 @@ def test_documents_are_summed_before_they_are_divided() -> None:
     assert rates(scores.mentions) == pytest.approx((2 / 9, 2 / 4))
 
 
-KEY = ("a", "bc", "def")
-
-
 @pytest.mark.parametrize(("case", "key", "response", "expected"), [
     ("A-8", KEY, ("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
     ("A-7", KEY, ("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
@@ -103,11 +105,6 @@ def test_the_chain_that_begins_first_is_that_of_the_reference_scorer() -> None:
     """Of two at one word it reads the one of one word first, where ours has the longest first."""
     gold = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1)]
     assert list_f1(gold, [*gold, Mention(3, 4, 2)]) == pytest.approx((0, 2 / 3, 2 / 3))
-
-
-CHAINS = st.lists(st.integers(0, 5), min_size=9, max_size=9)
-PARTITIONS = CHAINS.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
-"""Up to nine spans, each in one of five chains or in none."""
 
 
 def brute_force(key: Sequence[scoring.Chain], response: Sequence[scoring.Chain]) -> list[float]:

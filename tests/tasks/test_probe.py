@@ -31,6 +31,8 @@ MODELS = {
     for kind in ("gpt2", "gpt2e")
 }
 QUESTIONS = probe.ask(DOCUMENTS, CORPUS, GROUPS, window=WINDOW)
+KEY = ("self", "off")
+NAMES = ("nouns", "pronouns")
 
 
 def align(*documents: Document) -> AlignedCorpus:
@@ -256,10 +258,6 @@ def test_a_model_that_gives_no_weights_is_refused():
     refused = pytest.raises(ValueError, match="set the model's attention to eager")
     with probe.watch(fused, "self"), refused:
         fused.module(torch.zeros(1, 4, dtype=torch.int64))
-
-
-KEY = ("self", "off")
-NAMES = ("nouns", "pronouns")
 
 
 def make_questions(

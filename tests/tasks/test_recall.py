@@ -28,6 +28,11 @@ LONG = pytest.mark.skipif(
 )
 FULL = load(ROOT / "params.yaml").recall
 OF_KIND = load(ROOT / "params.yaml").kinds
+TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
+WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
+TASKS = pytest.mark.parametrize(
+    "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
+)
 
 
 def make_params(**changes: Any) -> RecallParams:
@@ -133,13 +138,6 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monke
         assert training.corpus.layer == name
         list(recall.score_training(training, params))
     assert asked == ["gold", "none"]
-
-
-TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
-WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
-TASKS = pytest.mark.parametrize(
-    "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
-)
 
 
 @TASKS

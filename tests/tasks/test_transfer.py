@@ -47,6 +47,12 @@ ULMFIT = RECIPE.model_copy(update={
     "pooling": "concat", "epochs": 6, "auxiliary_weight": 0.0,
 })  # fmt: skip
 POLARITY, SNLI, WINOGRANDE = map(find_task, ("polarity", "snli", "winogrande"))
+SISTERS = [
+    Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
+            (36, 37)),
+    Example("b", "train", ("Maria met the dog, so _ ran home.",), 1, ("the dog", "Maria"),
+            (22, 23)),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -238,14 +244,6 @@ def test_entities_are_given_to_models_whose_states_they_change() -> None:
     params = parse(values, "params.yaml")
     for kind, expected in zip(kinds, (["full"], ["full", "chains"], ["full"]), strict=True):
         assert list(params.transfer.list_variants(params.model(kind), "winogrande")) == expected
-
-
-SISTERS = [
-    Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
-            (36, 37)),
-    Example("b", "train", ("Maria met the dog, so _ ran home.",), 1, ("the dog", "Maria"),
-            (22, 23)),
-]  # fmt: skip
 
 
 def with_chains(tokenizer: Tokenizer, longest: int | None = None):

@@ -16,6 +16,9 @@ from entity_transformers.tasks.ner.scoring import Score, count_spans, score_span
 
 LABELS, UNSEEN = ("LOC", "PER"), ("LAW",)
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER", "B-LAW", "I-LAW")
+sentence_pairs = st.lists(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=7), max_size=5
+)
 
 
 def make_gold(sentences: list[list[int]]) -> TaggedSentences:
@@ -44,11 +47,6 @@ def brute(gold: Counter, guess: Counter, keys: list) -> Score:
     right, support, predicted = len(mine & theirs), len(mine), len(theirs)
     shares = [(right, predicted), (right, support), (2 * right, support + predicted)]
     return Score(*(part / whole if whole else 0.0 for part, whole in shares), predicted, support)
-
-
-sentence_pairs = st.lists(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=7), max_size=5
-)
 
 
 @settings(max_examples=150)
