@@ -17,7 +17,6 @@ from entity_transformers.study import processor
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
 
-ROOT = Path(__file__).resolve().parents[2]
 ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
 FULL = ROW | {"tags": ["NNP", "VBD", "PRP$", "NN", "."], "named_entities": [[0, 1, "PERSON"]]}
 Write = Callable[..., Path]
@@ -27,10 +26,10 @@ UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Writes rows, one of each split, to a file, and stands at the root of a checkout."""
     for name in ("params.yaml", "Snakefile"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(root / name, tmp_path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
 

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 import torch
 from tiny import lively_model
-from written import write_documents
+from written import document_of, write_documents
 
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
-from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.mentions import find_places
 from entity_transformers.models.gpt2e.memory import EntityMemory
@@ -40,9 +40,8 @@ def align(*documents: Document) -> AlignedCorpus:
 
 
 def write(words: str, mentions: list[tuple[int, int, int]], tags: str | None = None) -> Document:
-    found = tuple(Mention(*m) for m in mentions)
     penn = tuple(tags.split()) if tags else None
-    return Document("one", 0, "dev", "", tuple(words.split()), (0,), found, penn)
+    return document_of(words, mentions, split="dev", tags=penn)
 
 
 @pytest.mark.parametrize(("words", "mentions", "tags", "expected"), [

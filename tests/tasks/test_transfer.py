@@ -86,9 +86,8 @@ def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
         return tuple(tokenizer.encode(text).ids)
 
     one, other = ids("a dog"), ids(" the film ran")
-    film = Example("a", "train", ("a dog",), 1)
     pair = Example("a", "train", ("a dog", "the film ran"), 2)
-    [found] = make_inputs([film], "classification", tokenizer, None)
+    [found] = make_inputs([Example("a", "train", ("a dog",), 1)], "classification", tokenizer, None)
     assert found == Inputs(((start, *one, extract),), 1, False)
     [found] = make_inputs([pair], "entailment", tokenizer, None)
     assert found.sequences == ((start, *one, delimiter, *other, extract),)
@@ -459,17 +458,18 @@ def test_a_model_learns_what_a_word_tells(recipe: Recipe, tokenizer: Tokenizer) 
     assert finetuned.predict(model, inputs, batch=5).tolist() == [one.label for one in inputs]
 
 
-def make_study(folder: Path) -> dict[str, Any]:
-    """The paper's params.yaml with the steps on tasks, on a few examples of each."""
+def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
+    """The study of the paper with the steps on tasks, on a few examples of each."""
     values = read_values(PAPER)
     values["study"]["steps"] = ["corpus", "lm", "examples", "transfer"]
     values["lm"] |= SMALL | {"window": WINDOW}
     proposed = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
     values["models"] = {"gpt2": {"kind": "gpt2"}, "gpt2e": proposed}
-    data = task_files.write_tasks(folder / "data", 6)
+    data = task_files.write_tasks(tmp_path / "data", 6)
     values["examples"] = values["examples"] | {"path": str(data)}
-    values["transfer"] = values["transfer"] | {
-        "epochs": 1,
+    values["transfer"] |= {
+        "epochs": 1, "tasks": ["polarity", "winogrande", "gap"], "seeds": [1, 2],
+        "rate_factors": [0.5, 2.0],
         "variants": {
             "full": {},
             "embeddings": {"layers": 0, "models": ["gpt2e"]},
@@ -478,15 +478,8 @@ def make_study(folder: Path) -> dict[str, Any]:
             "of-another": {"epochs": 2, "models": ["gpt2"]},
             "few": {"examples": 1, "learning_rate": 1e-3, "tasks": ["polarity"]},
         },
-        "tasks": ["polarity", "winogrande", "gap"],
-        "seeds": [1, 2],
-        "rate_factors": [0.5, 2.0],
     }  # fmt: skip
-    return values
-
-
-def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
-    params = parse(values := make_study(tmp_path), "tiny")
+    params = parse(values, "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["transfer"], "gpt2e", 1)
     lm = tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW)
