@@ -12,6 +12,10 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "entity_transformers"
 MODULES = sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+KEPT = {"train/entry.py", "train/checkpoint.py"}
+"""What a training keeps while it runs."""
+CORES = ("models/", "train/", "encode/", "tasks/")
+CORE = [module for module in MODULES if module.startswith(CORES) and module not in KEPT]
 
 
 @pytest.mark.parametrize("name", ["ci", "pages"])
@@ -39,12 +43,6 @@ def test_reading_a_study_loads_nothing_heavy() -> None:
     )
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
     assert not {*heavy.split(), "tqdm", "entity_transformers.models"} & {*loaded}
-
-
-KEPT = {"train/entry.py", "train/checkpoint.py"}
-"""What a training keeps while it runs."""
-CORES = ("models/", "train/", "encode/", "tasks/")
-CORE = [module for module in MODULES if module.startswith(CORES) and module not in KEPT]
 
 
 @pytest.mark.parametrize("module", CORE)

@@ -22,6 +22,16 @@ TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILI
 PLACES = r"(?:tests|workflow|benchmarks|docs|profiles|studies|src)/[\w/.-]+\.\w+"
 OWN = {"letters", "mine", "netherfield", "novel", "NAME", "STUDY"}
 """Studies that a reader writes."""
+LETTER = {"words": "Ada met her friend .".split(), "mentions": [[0, 1, 7], [2, 3, 7]]}
+PRINTED = {
+    "entity-transformers init netherfield --corpus docs/notebooks/netherfield.txt":
+        "studies/netherfield.yaml",
+    "entity-transformers init letters --corpus letters.jsonl": "studies/letters.yaml",
+    "entity-transformers annotate book.txt --output book.jsonl --resolver names-pronouns":
+        "book.jsonl",
+}  # fmt: skip
+"""Commands of the documents that run here as printed, offline, and a file that each writes."""
+execute = runpy.run_path(str(ROOT / "workflow/notebooks.py"))["execute"]
 
 
 def parametrize(pages: list[Path]) -> pytest.MarkDecorator:
@@ -50,17 +60,13 @@ def test_every_command_and_every_file_that_is_named_is_there(page: Path) -> None
     text = page.read_text()
     commands = re.findall(r"(?:^|`|\$ )entity-transformers ([a-z][a-z-]+)", text, re.MULTILINE)
     assert {*commands} <= COMMANDS.keys()
-    steps = re.findall(r"entity-transformers run\s+([a-z_]+)", text)
-    assert {*steps} <= STEPS.keys()
+    assert {*re.findall(r"entity-transformers run\s+([a-z_]+)", text)} <= STEPS.keys()
     assert {*re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)} <= {*TARGETS}
     named = re.findall(rf"(?<![\w/:])({PLACES})", text)
     assert [n for n in named if not (ROOT / n).exists() and Path(n).stem not in OWN] == []
     studies = {*re.findall(r"STUDY=(\w[\w-]*)|@([a-z][\w-]*)`", text)}
     names = {name for pair in studies for name in pair if name} - OWN
     assert [name for name in names if not (ROOT / f"studies/{name}.yaml").exists()] == []
-
-
-NUMBER = re.compile(r"[−+]?\d+\.\d{3,}(?!\d)")
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/findings.md"])
@@ -74,7 +80,7 @@ def test_every_number_is_on_a_results_page_that_its_section_links(name: str) -> 
         links = {*re.findall(r"\](?:\(|: )((?:\.\./)?results/[\w-]+/README\.md)", section)}
         pages = "\n".join((page.parent / link).read_text() for link in links).replace(",", "")
         shown = [float(one) + 1e-9 for one in re.findall(r"\d+\.\d+", pages)]
-        for number in NUMBER.findall(section):
+        for number in re.findall(r"[−+]?\d+\.\d{3,}(?!\d)", section):
             digits = len(number.partition(".")[2])
             rounded = {round(one, digits) for one in shown}
             assert round(float(number.lstrip("−+")), digits) in rounded, number
@@ -87,17 +93,6 @@ def test_the_site_has_every_document_in_its_navigation() -> None:
     assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= {*listed}
     assert [name for name in listed if not (ROOT / name).is_file()] == []
     assert len([*DOCS.glob("*.md")]) <= 12
-
-
-LETTER = {"words": "Ada met her friend .".split(), "mentions": [[0, 1, 7], [2, 3, 7]]}
-PRINTED = {
-    "entity-transformers init netherfield --corpus docs/notebooks/netherfield.txt":
-        "studies/netherfield.yaml",
-    "entity-transformers init letters --corpus letters.jsonl": "studies/letters.yaml",
-    "entity-transformers annotate book.txt --output book.jsonl --resolver names-pronouns":
-        "book.jsonl",
-}  # fmt: skip
-"""Commands of the documents that run here as printed, offline, and a file that each writes."""
 
 
 def list_blocks(language: str) -> Iterator[tuple[Path, str]]:
@@ -157,8 +152,7 @@ def test_the_diffs_of_contributing_stand_in_the_code(file: str, added: list[str]
 
 def test_the_studies_that_own_corpus_shows_are_ones(tmp_path: Path) -> None:
     """The one by hand, and the further seeds and models that its reader may add."""
-    text = (DOCS / "own-corpus.md").read_text()
-    more, whole = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    more, whole = re.findall(r"```yaml\n(.*?)```", (DOCS / "own-corpus.md").read_text(), re.DOTALL)
     for name in ("params.yaml", "studies/ontogum.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
@@ -173,9 +167,6 @@ def test_the_studies_that_own_corpus_shows_are_ones(tmp_path: Path) -> None:
 def test_every_study_has_a_line_that_says_what_it_is_for() -> None:
     listed = re.findall(r"^\| \[([\w-]+)\]", (ROOT / "studies/README.md").read_text(), re.MULTILINE)
     assert {*listed} == {"paper", *(file.stem for file in ROOT.glob("studies/*.yaml"))}
-
-
-execute = runpy.run_path(str(ROOT / "workflow/notebooks.py"))["execute"]
 
 
 def test_a_block_s_output_stands_below_it() -> None:

@@ -25,6 +25,7 @@ SOURCE = ROOT / "src" / "entity_transformers"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = {*"torch transformers tokenizers safetensors numpy huggingface_hub pydantic yaml".split()}
 NAMES = {"yaml": "pyyaml", "sklearn": "scikit-learn", "lm_eval": "lm-eval"}
+TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
 
 
 def requirements(extra: str) -> set[str]:
@@ -85,9 +86,6 @@ def test_extras_bring_the_modules_that_they_are_named_for() -> None:
     assert requirements("dev") > requirements("pipeline") | requirements("vectors")
 
 
-TOOL = "{0} is not installed: pip install '.[{1}]' in the checkout"
-
-
 @pytest.mark.parametrize(("command", "missing", "extra", "told"), [
     (f"run ner --study {ROOT}/params.yaml --model gpt2 --seed 1", "seqeval", "ner",
      f"step ner needs {TOOL.replace(' is', ', which is')}"),
@@ -104,8 +102,7 @@ def test_a_missing_extra_is_named_in_one_line(command, missing, extra, told, tmp
     python = [sys.executable, "-c", code]
     done = subprocess.run(python, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 2
-    line = told.format(missing, extra)
-    assert done.stderr == f"entity-transformers {words[0]}: {line}\n"
+    assert done.stderr == f"entity-transformers {words[0]}: {told.format(missing, extra)}\n"
 
 
 def test_the_model_alone_imports_what_is_required() -> None:
@@ -168,8 +165,7 @@ def test_the_wheel_has_params_and_names_its_extras(tmp_path: Path) -> None:
     for name in "pyproject.toml setup.py MANIFEST.in README.md LICENSE params.yaml".split():
         shutil.copy(ROOT / name, folder)
     flags = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, folder)
-    command = [sys.executable, "-m", "pip", "wheel", *flags]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *flags], check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     archive = zipfile.ZipFile(wheel)
     assert archive.read("entity_transformers/params.yaml") == (ROOT / "params.yaml").read_bytes()

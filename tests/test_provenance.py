@@ -3,7 +3,6 @@
 import hashlib
 import os
 import time
-from pathlib import Path
 
 from entity_transformers import provenance
 
@@ -13,7 +12,7 @@ def test_digests_tell_parts_apart() -> None:
     assert provenance.digest("a") == provenance.digest(b"a")
 
 
-def test_a_file_of_the_same_size_and_an_old_time_is_read_again(tmp_path: Path) -> None:
+def test_a_file_of_the_same_size_and_an_old_time_is_read_again(tmp_path):
     """A file that was just written is always read: the clock may stand still between two writes."""
     path = tmp_path / "a"
     for data in (b"a", b"b"):

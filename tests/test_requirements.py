@@ -16,7 +16,6 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LISTED = (ROOT / "requirements.txt").read_text()
-MAKE = (ROOT / "Makefile").read_text()
 BUILD = {"packaging", "setuptools", "setuptools-scm", "uv", "vcs-versioning"}
 
 
@@ -53,7 +52,7 @@ def test_every_release_is_one_version_and_has_hashes() -> None:
     blocks = [block for block in re.split(r"(?m)^(?=\S)", LISTED) if block]
     assert len(pins()) == len(blocks)
     assert "torch" not in pins()
-    assert re.search(r"^TORCH := torch==[\d.]+$", MAKE, re.MULTILINE)
+    assert re.search(r"^TORCH := torch==[\d.]+$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for block in blocks:
         files = re.findall(r"--hash=sha256:([0-9a-f]{64})", block)
         assert files, f"{block.split()[0]} has no hash: make requirements"

@@ -3,17 +3,17 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 import yaml
+from conll_files import write
 
 from entity_transformers.cli import main
 from entity_transformers.corpus.document import Mention
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
-ROOT = Path(__file__).resolve().parents[2]
 ENDINGS = {
     "conllu": ("conllu",), "clusters": ("json",), "booknlp": ("tokens", "entities"),
     "brat": ("txt", "ann"),
@@ -21,23 +21,17 @@ ENDINGS = {
 WORDS = ("Ada", "met", "her", "friend", ".", "She", "ran", ".")
 
 
-def examples(format: str) -> Iterator[tuple[str, str]]:
-    page = (ROOT / "docs" / "own-corpus.md").read_text(encoding="utf-8")
-    for ending in ENDINGS[format]:
-        [text] = re.findall(rf"```{ending}\n(.*?)```", page, re.DOTALL)
-        yield "jsonl" if ending == "json" else ending, text
-
-
 @pytest.mark.parametrize("format", ENDINGS)
-def test_the_example_of_a_format_is_read_and_makes_a_study(format, tmp_path, monkeypatch, capsys):
+def test_the_example_of_a_format_makes_a_study(format, root, tmp_path, monkeypatch, capsys):
     for name in ("params.yaml", "Snakefile"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(root / name, tmp_path)
     monkeypatch.chdir(tmp_path)
-    for split in ("train", "dev", "test"):
-        Path("letters", split).mkdir(parents=True)
-        for ending, text in examples(format):
-            own = text.replace("newdoc id = letter", f"newdoc id = {split}")
-            Path("letters", split, f"letter.{ending}").write_text(own)
+    page = (root / "docs" / "own-corpus.md").read_text(encoding="utf-8")
+    for split, ending in product(("train", "dev", "test"), ENDINGS[format]):
+        [text] = re.findall(rf"```{ending}\n(.*?)```", page, re.DOTALL)
+        name = f"letter.{ending}".replace(".json", ".jsonl")
+        text = text.replace("newdoc id = letter", f"newdoc id = {split}")
+        write(Path("letters", split, name), text)
     one = max(Path("letters/dev").iterdir())
     assert detect_format(Path("letters"))[0] == detect_format(one)[0] == format
     [document] = read_corpus(format, one)

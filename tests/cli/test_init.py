@@ -17,18 +17,19 @@ from entity_transformers.study import processor
 from entity_transformers.study.params import load
 from entity_transformers.study.plan import Plan
 
-ROOT = Path(__file__).resolve().parents[2]
 ROW = {"words": ["Ada", "met", "her", "friend", "."], "mentions": [[0, 1, 7], [2, 3, 7]]}
 FULL = ROW | {"tags": ["NNP", "VBD", "PRP$", "NN", "."], "named_entities": [[0, 1, "PERSON"]]}
 Write = Callable[..., Path]
 STUDY, CORPUS = Path("studies/letters.yaml"), Path("studies/letters.jsonl")
+FOUND = "resolver:names-causal"
+UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Writes rows, one of each split, to a file, and stands at the root of a checkout."""
     for name in ("params.yaml", "Snakefile"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(root / name, tmp_path)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
 
@@ -53,10 +54,6 @@ def fail(path: Path, capsys: pytest.CaptureFixture[str], name: str = "letters") 
     return error
 
 
-FOUND = "resolver:names-causal"
-UNLINKED = {key: value for key, value in FULL.items() if key != "mentions"}
-
-
 @pytest.mark.parametrize(("row", "steps", "labels"), [
     (FULL, "corpus lm perplexity embeddings similarity probe ner report", "gold"),
     (ROW, "corpus lm perplexity report", "gold"),
@@ -68,8 +65,7 @@ def test_the_study_has_the_steps_that_the_text_can_fill(write, row, steps, label
     assert values["study"]["steps"] == steps.split()
     assert values["models"]["gpt2e"]["labels"] == labels
     assert values["corpus"]["path"] == "elsewhere/letters.jsonl"
-    plan = Plan(load(STUDY), STUDY)  # every value is valid, the models fit their steps
-    assert "data/letters/models/gpt2e/1/run.json" in plan.records("train")
+    assert "data/letters/models/gpt2e/1/run.json" in Plan(load(STUDY), STUDY).records("train")
     lines = STUDY.read_text().splitlines()
     assert max(map(len, lines)) <= 100
     told = " ".join(line for line in lines if line.startswith("# No "))

@@ -71,8 +71,7 @@ def test_a_character_of_two_windows_is_printed_whole(capsys: pytest.CaptureFixtu
 def test_it_reads_as_far_as_it_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     remember(home, "--write", "0", "--tokens", "14")
     printed = capsys.readouterr().out
-    count = re.match(r"book#0: (\d+) tokens", printed)
-    assert 14 <= int(count[1]) < 24  # the last word is whole
+    assert 14 <= int(re.match(r"book#0: (\d+) tokens", printed)[1]) < 24  # the last word is whole
     assert "Jane" not in printed
 
 
@@ -83,9 +82,9 @@ def test_the_parts_of_a_document_are_joined_without_their_annotation(tmp_path: P
 
 
 @pytest.mark.parametrize(("flags", "message"), [
-    (("--resolver", "names"), "reads ahead, but generated text"),
+    (("--resolver", "names"), "resolver names reads ahead, but generated text"),
     (("--window", "47"), "a window of 47 tokens plus 8 kept ones, but .* at most 48"),
-    (("--policy", "nouns"), "policy 'nouns', expected one of recent"),
+    (("--policy", "nouns"), "policy 'nouns', expected one of recent, names"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_in_a_line(home, capsys, flags, message):
     with pytest.raises(SystemExit):

@@ -22,6 +22,12 @@ STUDY = "studies/tiny.yaml"
 MODEL = Path("data/tiny/models/gpt2e/1")
 OTHER_SEED = MODEL.with_name("2")
 TOKENIZER = Path("data/tiny/text/corpus/tokenizer.json")
+OTHER_VALUES = [
+    ("steps: 6", "steps: 7", "models.gpt2e.steps", MODEL),
+    ("sample_words: 6000", "sample_words: 7000", "corpus.sample_words", "data/tiny/text/corpus"),
+    ("stride: 32", "stride: 16", "perplexity.stride", "data/tiny/scores/perplexity/gpt2e/1"),
+]
+"""What stands in the study, what is put there, its key, and the run that was made with it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,14 +80,6 @@ def test_the_right_files_in_the_wrong_place_are_refused_and_made_again() -> None
         check(OTHER_SEED / "model.safetensors")
     plan = Plan(load(Path(STUDY), {"study.seeds": [1, 2]}), Path(STUDY))
     assert list(plan.stale()) == [str(OTHER_SEED / "run.json")]
-
-
-OTHER_VALUES = [
-    ("steps: 6", "steps: 7", "models.gpt2e.steps", MODEL),
-    ("sample_words: 6000", "sample_words: 7000", "corpus.sample_words", "data/tiny/text/corpus"),
-    ("stride: 32", "stride: 16", "perplexity.stride", "data/tiny/scores/perplexity/gpt2e/1"),
-]
-"""What stands in the study, what is put there, its key, and the run that was made with it."""
 
 
 @pytest.mark.parametrize(("line", "changed"), [

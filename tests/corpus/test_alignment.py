@@ -19,6 +19,8 @@ from entity_transformers.corpus.labels import give
 TEXT = """`` The U.S. underestimated Noriega all along '' says Ambler Moss a former Ambassador to
 Panama . `` He has mastered the art""".split()
 CHAINS = [(1, 3, 73), (4, 5, 82), (9, 16, 50), (15, 16, 60), (18, 19, 82)]
+BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])
+SPACINGS = st.sampled_from(["natural", "every_word"])
 
 
 def align(documents, tokenizer: Tokenizer, spacing: str = "natural", **how) -> AlignedCorpus:
@@ -53,10 +55,6 @@ def test_natural_spacing_follows_the_treebank_conventions() -> None:
     words = [*first.split(), *'It cost $ 5 , or 3 % : " cheap " !'.split()]
     text = "".join(spaced_words(document_of(words), "natural"))
     assert text == '"I don\'t (really) know," said Ann\'s son. It cost $5, or 3%: "cheap"!'
-
-
-BORDERS = st.sampled_from([END, f"{END}{END}", f"a{END}b", END.upper(), "<|endof", "text|>"])
-SPACINGS = st.sampled_from(["natural", "every_word"])
 
 
 def lists_of_words(codec: str) -> st.SearchStrategy[list[str]]:
@@ -130,8 +128,7 @@ def test_arrays_and_the_layers_of_resolvers_come_back_from_the_file(tmp_path, to
 
 @pytest.mark.parametrize("most", [1, 6, 12, 30, 1000])
 def test_parts_are_whole_documents_that_follow_one_another(tokenizer, most: int) -> None:
-    documents = [document_of(TEXT[:n], CHAINS[: n > 2]) for n in (5, 3, 9, 1, 4)]
-    aligned = align(documents, tokenizer)
+    aligned = align([document_of(TEXT[:n], CHAINS[: n > 2]) for n in (5, 3, 9, 1, 4)], tokenizer)
     whole = give(replace(aligned, layers={"resolver:names": aligned.gold * 2}), "gold")
     slices = list(whole.parts(most))
     assert [d for part in slices for d in range(5)[part]] == list(range(5))
@@ -188,8 +185,7 @@ def test_running_text_is_aligned_by_characters(any_tokenizer, words, spacing):
         assert counts[word] == max(counts.values())
     assert aligned.bytes.sum() == len(text.encode())
     if text.isascii():
-        sizes = [end - start for start, end in expected.offsets]
-        assert aligned.bytes[1:].tolist() == sizes
+        assert aligned.bytes[1:].tolist() == [end - start for start, end in expected.offsets]
 
 
 def test_a_tokenizer_without_offsets_or_border_is_refused() -> None:

@@ -49,8 +49,7 @@ def test_a_book_is_read_from_either_file_or_its_folder(tmp_path: Path, given: st
             named_entities=(NamedEntity(0, 2, "PER"),),
         )
     ]  # fmt: skip
-    counts = {"entities_without_chain": 1, "named_entities_inside_others": 1}
-    assert corpus.ledger.counts == counts
+    assert corpus.ledger.counts == {"entities_without_chain": 1, "named_entities_inside_others": 1}
 
 
 @pytest.mark.parametrize(("changes", "message"), [

@@ -1,6 +1,7 @@
 """CoNLL-U with coreference: public cases, another method than the reader's, GUM, bad input."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from entity_transformers.corpus.readers import conllu, detect_format, read_corpu
 COREFUD = "# global.Entity = eid-etype-head-other\n"
 Row = tuple[str, str, str]
 """Number, word and MISC."""
+Nodes = list[tuple[int, list[int]]]
 
 
 def make_rows(cells: str) -> list[Row]:
@@ -65,19 +67,12 @@ def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Doc
     ("entities alone", "", "(e5 e5)(e5)", [(0, 2, 5), (1, 2, 5)]),
 ])  # fmt: skip
 def test_the_mentions_of_an_entity_are_right(tmp_path, name, head, cells, mentions):
-    [document] = read_text(tmp_path, wrap(make_rows(cells), f"# newdoc id = d\n{head}"))
-    assert document.mentions == tuple(Mention(*one) for one in mentions)
-
-
-def test_what_becomes_of_pieces_and_empty_nodes_is_counted(tmp_path: Path) -> None:
+    """And counted, where they are of empty nodes alone or in pieces."""
     ledger = Ledger()
-    text = wrap(make_rows("_ .(e1-x-1- .e1) (e1-x-1-)"))
-    text += wrap(make_rows("(e1[1/2]-x-1-) (e1-x-1- (e1[2/2]-x-1-) e1)"), "# newdoc id = e\n")
-    read_text(tmp_path, text, ledger)
-    assert ledger.counts == {"mentions_of_empty_nodes": 1, "discontinuous_mentions": 1}
-
-
-Nodes = list[tuple[int, list[int]]]
+    [document] = read_text(tmp_path, wrap(make_rows(cells), f"# newdoc id = d\n{head}"), ledger)
+    assert document.mentions == tuple(Mention(*one) for one in mentions)
+    empty, pieces = name == "empty nodes alone", name.startswith("two pieces")
+    assert ledger.counts == Counter(mentions_of_empty_nodes=empty, discontinuous_mentions=pieces)
 
 
 @st.composite
@@ -129,11 +124,10 @@ def test_mentions_that_were_written_from_sets_of_nodes_are_read(drawn):
     cells = zip(words, write_cells(len(words), mentions), strict=True)
     rows = make_rows(" ".join("." * (not is_word) + (cell or "_") for is_word, cell in cells))
     [block] = conllu.split_documents(wrap(rows).splitlines(keepends=True))
-    table = conllu.read_table(block, "f")
     place = {node: sum(words[:node]) for node, is_word in enumerate(words) if is_word}
     real = [(entity, [place[n] for n in nodes if words[n]]) for entity, nodes in mentions]
     expected = [Mention(own[0], own[-1] + 1, entity) for entity, own in real if own]
-    assert sorted(conllu.read_mentions(table, Ledger())) == sorted(expected)
+    assert sorted(conllu.read_mentions(conllu.read_table(block, "f"), Ledger())) == sorted(expected)
 
 
 def pair_backwards(cells: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -196,9 +190,8 @@ def test_documents_sentences_spaces_tags_and_splits(tmp_path: Path) -> None:
     """global.Entity holds for the rest of the file; tags are XPOS, or what UPOS stands for."""
     write(tmp_path / "ud" / "x-ud-dev.conllu", TWO)
     write(tmp_path / "ud" / "train" / "b.conllu.gz", wrap([("1", "a", "_")] * 2, ""))
-    documents = list(read_corpus("conllu", tmp_path / "ud"))
     assert detect_format(tmp_path / "ud")[0] == "conllu"
-    assert documents == [
+    assert list(read_corpus("conllu", tmp_path / "ud")) == [
         Document("train/b", 0, "train", "", ("a", "a"), (0,), (), None, (True, True)),
         Document(
             name="one", part=0, split="dev", genre="", words=("Ada", "ca", "n't", "She"),

@@ -21,6 +21,8 @@ from entity_transformers.corpus.download import locate
 from entity_transformers.corpus.files import LONGEST_LINE, extract, is_archive, open_lines, unpacked
 from entity_transformers.corpus.readers import detect_format, read_corpus
 
+both = pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
+
 
 @settings(max_examples=100)
 @given(st.text("ab\n\r\u2028\u00e9", max_size=30), st.integers(1, 6), st.booleans())
@@ -69,9 +71,6 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
     return info
-
-
-both = pytest.mark.parametrize("suffix", ["zip", "tar.gz"])
 
 
 @pytest.mark.parametrize(("suffix", "slash"), [("zip", "/"), ("zip", "\\"), ("tar.gz", "/")])

@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,7 +51,7 @@ def test_the_outermost_named_entities_are_kept_and_the_others_counted(spans, kep
     assert ledger.counts["named_entities_inside_others"] == len(spans) - len(kept)
 
 
-def test_a_row_without_a_split_has_that_of_its_path(tmp_path: Path) -> None:
+def test_a_row_without_a_split_has_that_of_its_path(tmp_path):
     for path in ("dev/a.jsonl", "dev/test.jsonl", "more/b.jsonl.gz"):
         write(tmp_path / path, json.dumps({"name": path, "words": ["a"]}) + "\n")
     found = {document.name: document.split for document in read_corpus("jsonl", tmp_path)}

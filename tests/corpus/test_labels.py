@@ -42,10 +42,9 @@ def test_no_layer_changes_anything_but_what_is_given(corpus: AlignedCorpus, laye
 
 @pytest.mark.parametrize("layer", ["resolver:other", "Gold", ""])
 def test_an_unknown_layer_is_named_beside_those_there_are(layer: str) -> None:
-    corpus = replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold})
     told = rf"'train' has no labels '{layer}', expected one of gold, none, .* resolver:names: to"
     with pytest.raises(ValueError, match=f"{told} have"):
-        give(corpus, layer)
+        give(replace(tiny_corpus(), layers={"resolver:names": tiny_corpus().gold}), layer)
 
 
 @CORPORA
@@ -135,15 +134,14 @@ def test_a_resolver_s_labels_are_changed_by_its_own_mentions(corpus: AlignedCorp
 
 
 @CORPORA
-@pytest.mark.parametrize("layer", ["lagged", "next"])
+@pytest.mark.parametrize("layer", ["lagged", "next", "nouns"])
 def test_shuffled_labels_stand_where_the_moved_ones_do(corpus: AlignedCorpus, layer: str) -> None:
     moved = give(corpus, layer)
     shuffled = shuffle_given(moved, 1).given
     np.testing.assert_array_equal(shuffled > 0, moved.given > 0)
     assert not np.array_equal(shuffled, moved.given)
-    spans = find_given_spans(moved)
     for part in corpus.slices:
-        numbers, firsts = np.unique(spans[part], return_index=True)
+        numbers, firsts = np.unique(find_given_spans(moved)[part], return_index=True)
         firsts = firsts[numbers >= 0]
         assert sorted(shuffled[part][firsts]) == sorted(moved.given[part][firsts])
 
@@ -194,9 +192,6 @@ def test_nouns_are_entities_by_their_spelling(corpus: AlignedCorpus) -> None:
     assert tags.any()
     given = give(corpus, "nouns")
     np.testing.assert_array_equal(given.given > 0, tags & (corpus.words >= 0))
-    shuffled = shuffle_given(given, 1).given
-    np.testing.assert_array_equal(shuffled > 0, given.given > 0)
-    assert not np.array_equal(shuffled, given.given)
     for part in corpus.slices:
         forms: dict[int, set[tuple[int, ...]]] = {}
         for word in np.unique(corpus.words[part][given.given[part] > 0]):

@@ -20,14 +20,13 @@ def test_every_count_of_every_document_is_the_published_one(shared_data: Path) -
     documents = list(read(shared_data / "litbank", Ledger()))
     with (shared_data / "litbank" / "counts.tsv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    published = {row["doc"]: [int(row[key]) for key in COLUMNS] for row in rows}
     found = {}
     for d in documents:
         overlaps, chains = count_overlaps(d.mentions), len({m.chain for m in d.mentions})
         kept = len({m.chain for m in drop_singletons(d).mentions})
         sizes = [len(d.sentence_starts), len(d.words), chains, kept, len(d.mentions)]
         found[d.name] = [*sizes, overlaps["nested"], overlaps["crossing"]]
-    assert found == published
+    assert found == {row["doc"]: [int(row[key]) for key in COLUMNS] for row in rows}
     assert Counter(d.split for d in documents) == {"train": 80, "dev": 10, "test": 10}
     assert sum(len(drop_singletons(d).mentions) for d in documents) == 23340
     assert all(d.tags is None and d.named_entities is None for d in documents)
@@ -50,22 +49,19 @@ def test_split_comes_from_the_first_fold(tmp_path: Path) -> None:
     assert found == [("a_brat", "test"), ("b_brat", "train")]
 
 
-def test_a_document_of_no_split_is_bad(tmp_path: Path) -> None:
-    root = write_folder(tmp_path, train="b_brat.tsv\n")
-    with refused(r"a_brat.conll: a_brat is not listed in splits/0: add it there"):
-        list(read(root, Ledger()))
-    ledger = Ledger("skip")
-    assert [d.name for d in read(root, ledger)] == ["b_brat"]
-    assert list(ledger.bad) == ["a_brat#0"]
-
-
-def test_a_listed_document_without_a_file_is_bad(tmp_path: Path) -> None:
-    root = write_folder(tmp_path, train="a_brat.tsv\nb_brat.tsv\nc_brat.tsv\nd_brat.tsv\n")
-    with refused(r"coref/conll: no file for c_brat, which splits/0 lists: add it, or name it in"):
+@pytest.mark.parametrize(("train", "message", "found", "bad", "excluded"), [
+    ("b", "a_brat.conll: a_brat is not listed in splits/0: add it there", "b", "a", ""),
+    ("abcd", "coref/conll: no file for c_brat, which splits/0 lists: add it, or name it in",
+     "ab", "c", "d"),
+])  # fmt: skip
+def test_a_document_of_no_split_or_no_file_is_bad(tmp_path, train, message, found, bad, excluded):
+    root = write_folder(tmp_path, train="".join(f"{one}_brat.tsv\n" for one in train))
+    with refused(message):
         list(read(root, Ledger()))
     ledger = Ledger("skip", exclude=("d_*",))
-    assert [d.name for d in read(root, ledger)] == ["a_brat", "b_brat"]
-    assert (list(ledger.bad), ledger.excluded) == (["c_brat#0"], ["d_brat"])
+    assert [d.name for d in read(root, ledger)] == [f"{one}_brat" for one in found]
+    assert list(ledger.bad) == [f"{bad}_brat#0"]
+    assert ledger.excluded == [f"{one}_brat" for one in excluded]
 
 
 def test_a_folder_without_splits_is_an_error(tmp_path: Path) -> None:

@@ -41,8 +41,7 @@ def write_folder(root: Path, layer="", change: Mapping[str, str] = {}, splits=SP
         lines = [f"# newdoc id = {NAME}", f"# global.Entity = {head}"]
         for number, word, tag, dep, chains in (word or [""] * 5 for word in WORDS):
             misc = dep if folder == DEP else f"Entity={chains}" if chains else "_"
-            row = f"{number}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t{misc}"
-            lines.append(row if number else "")
+            lines.append(f"{number}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t{misc}" if number else "")
         text = "\n".join(lines) + "\n\n"
         for old, new in change.items() if folder == layer else ():
             assert old in text
@@ -172,8 +171,7 @@ def test_entity_types_are_the_published_ones(shared_data: Path) -> None:
     """Of all 281 documents, the blanked ones included; names have a proper noun as their head."""
     every, named = Counter[str](), Counter[str]()
     for path in sorted((shared_data / "gum" / "dep").glob("*.gz")):
-        table = read_table(list(open_lines(path)), path.name)
-        for mention, is_name in match_typed(table):
+        for mention, is_name in match_typed(read_table(list(open_lines(path)), path.name)):
             every[mention.label.lower()] += 1
             named[mention.label.lower()] += is_name
     text = " ".join((shared_data / "gum" / "PROVENANCE.md").read_text(encoding="utf-8").split())

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from conll_files import split_lines
@@ -30,6 +29,11 @@ abc/00/abc_0001 0 1 left  VBD   *          - - - -         *         3)|(9
 abc/00/abc_0001 0 2 it    PRP   *          - - - -         *         7)|9)|(3)|(4)
 #end document
 """
+LINE_2 = r"a\.v4_gold_conll, line 2, column "
+MARKED = re.compile(r"[-/\[].+")
+WORDS = WORD.filter(lambda word: not MARKED.match(word))
+TAGS = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
+LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
 
 
 def read(text: str, **settings: object) -> list[Document]:
@@ -52,8 +56,7 @@ def test_reads_a_document_written_by_hand() -> None:
 
 
 def test_a_chain_nests_in_itself() -> None:
-    rows = [row("a", "(1"), row("b", "(1"), row("c", "1)"), row("d", "1)|(1)")]
-    [document] = read(wrap(rows))
+    [document] = read(wrap([row("a", "(1"), row("b", "(1"), row("c", "1)"), row("d", "1)|(1)")]))
     assert document.mentions == (Mention(0, 4, 1), Mention(1, 3, 1), Mention(3, 4, 1))
 
 
@@ -111,9 +114,6 @@ def wrap(rows: list[str], *, name: str = "x/y", part: int = 0) -> str:
     return f"#begin document ({name}); part {part:03d}\n{''.join(rows)}\n#end document\n"
 
 
-LINE_2 = r"a\.v4_gold_conll, line 2, column "
-
-
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("web page", "<!DOCTYPE html>\n<html>\n", r"line 1: .* is a web page, expected #begin"),
     ("no document", "\n\n", r"no document in this file, expected a line #begin document"),
@@ -150,12 +150,6 @@ def test_bad_input_is_named_with_its_place_or_left_out(name: str, text: str, mes
     [reason] = ledger.bad.values()
     before = len(split_lines(good))
     assert re.search(re.sub(r"line (\d+)", lambda m: f"line {int(m[1]) + before}", message), reason)
-
-
-MARKED = re.compile(r"[-/\[].+")
-WORDS = WORD.filter(lambda word: not MARKED.match(word))
-TAGS = st.sampled_from(["NN", "NNP", "PRP$", "-LRB-"])
-LABELS = st.sampled_from(["ORG", "DATE", "WORK_OF_ART"])
 
 
 def fits(mention: Mention, others: Sequence[Mention]) -> bool:
@@ -197,7 +191,7 @@ def test_random_documents_come_back(document: Document) -> None:
     assert read_back == whole
 
 
-def test_winobias_has_its_published_counts(shared_data: Path) -> None:
+def test_winobias_has_its_published_counts(shared_data):
     folder = shared_data / "winobias"
     pattern = r"^\| (\w+) \| 396 \| (\d+) \| (\d+) \| (\d+) \|$"
     table = re.findall(pattern, (folder / "PROVENANCE.md").read_text(), re.M)

@@ -1,7 +1,6 @@
 """What is evaluated is not trained on: passages are found by their text and cut out of it."""
 
 import gzip
-from pathlib import Path
 
 import pytest
 from refused import refused
@@ -28,10 +27,6 @@ def document(text: str, name: str = "a", split: str = "train") -> Document:
 def sixty() -> Overlap:
     """A passage of sixty words, of a corpus that does not tell its spaces."""
     return Overlap({"set": [document_of(number_words(0, 60))]})
-
-
-def joined(made: Document) -> str:
-    return "".join(spaced_words(made, "natural"))
 
 
 def test_shares() -> None:
@@ -62,7 +57,7 @@ REST, MORE = number_words(100, 160), number_words(200, 400)
 def test_a_passage_is_cut_with_the_start_of_its_text(text: str, left: list[str], words: int):
     overlap = sixty()
     made = overlap.remove(document(text))
-    assert [joined(piece) for piece in made] == left
+    assert ["".join(spaced_words(piece, "natural")) for piece in made] == left
     assert [piece.name for piece in made] == ["a", "a (2)"][: len(left)]
     assert overlap.cut["set"] == {"passages": 1, "words": words}
     for piece in made:
@@ -98,14 +93,13 @@ def test_only_training_is_cut() -> None:
     assert [len(piece.words) for piece in made] == [60, 120]
 
 
-def test_the_opening_of_a_novel_of_litbank(unpack_novels, shared_data: Path) -> None:
+def test_the_opening_of_a_novel_of_litbank(unpack_novels, shared_data):
     name = "1023_bleak_house"
     annotated = shared_data / f"litbank/coref/conll/{name}_brat.conll.gz"
     with gzip.open(annotated, "rt", encoding="utf-8") as rows:
         [opening] = conll2012.read_rows(rows, name)
     overlap = Overlap({"litbank": [opening]})
-    chapters = text_reader.read(unpack_novels(name), Ledger())
-    first = overlap.remove(next(chapters))
+    first = overlap.remove(next(text_reader.read(unpack_novels(name), Ledger())))
     assert len(first) == 1
     assert 2000 < overlap.cut["litbank"]["words"] < 2400
     overlap.compare(first[0])

@@ -82,9 +82,8 @@ def test_parquet_form_gives_the_same_documents_as_the_rows(tmp_path: Path, own_n
 ])  # fmt: skip
 def test_a_bad_document_is_named_or_left_out(tmp_path, change, message):
     row = {"document_id": "nw/b", "sentences": [{**SENTENCE, **change}]}
-    path = write(tmp_path / "bad.parquet", [row])
     with refused(rf"bad.parquet, document 'nw/b'({message})"):
-        list(read_corpus("ontonotes", path))
+        list(read_corpus("ontonotes", write(tmp_path / "bad.parquet", [row])))
     write(tmp_path / "good.parquet", [{"document_id": "nw/a", "sentences": [SENTENCE]}])
     assert [d.name for d in read_corpus("ontonotes", tmp_path, bad_documents="skip")] == ["nw/a"]
 

@@ -33,9 +33,8 @@ def test_official_layout_gives_splits_and_passes_over_the_rest(tmp_path: Path) -
         write(root / path, "rubbish")
     write_release(root, language="chinese")
     corpus = read_corpus("ontonotes", tmp_path)
-    found = sorted((d.name[:8], d.split, d.genre) for d in corpus)
     expected = [("bn/abc/0", "train", "bn"), ("nw/wsj/0", "dev", "nw"), ("pt/nt/40", "test", "pt")]
-    assert found == expected
+    assert sorted((d.name[:8], d.split, d.genre) for d in corpus) == expected
     assert corpus.ledger.as_dict()["counts"] == {
         "files_in_other_languages": 3, "files_of_other_kinds": 1, "files_of_other_versions": 0,
     }  # fmt: skip

@@ -38,9 +38,8 @@ def test_the_step_counts_what_was_approved(root, tmp_path, monkeypatch):
     """Counts of what the reader finds and of its tokens: integers, the same on every machine. A
     file of a run that was stopped is not taken for one of this run's.
     """
-    params = load(root / "studies" / "sample.yaml")
     monkeypatch.chdir(tmp_path)
-    run = Run(params, STEPS["corpus"])
+    run = Run(load(root / "studies" / "sample.yaml"), STEPS["corpus"])
     run.folder.mkdir(parents=True)
     (run.folder / "dev.old.safetensors").touch()
     execute(run)

@@ -103,10 +103,9 @@ def test_scores_are_those_of_the_pairs() -> None:
 
 @pytest.mark.parametrize("capitals", [False, True])
 def test_shares_are_of_the_passages(capitals: bool) -> None:
-    texts = ["she saw the goat", "Ben met Ada", "she saw Cleo", "she met the dog ; Ada saw"]
     passages = [
         {"text": text if capitals else text.lower(), "target_start": text.rindex(" ") + 1}
-        for text in texts
+        for text in ["she saw the goat", "Ben met Ada", "she saw Cleo", "she met the dog ; Ada saw"]
     ]
     tags = tagging.tag_targets(make_corpus(), make_corpus(), passages)
     assert (tags["n"], tags["lower_case"]) == (4, not capitals)

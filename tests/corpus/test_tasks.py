@@ -27,6 +27,7 @@ SIZES = {
     "wsc273": {"test": 273},
 }
 """The published sizes."""
+WINOBIAS = "conll_format/dev_type1_pro_stereotype.v4_auto_conll"
 
 
 def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], Ledger]:
@@ -37,8 +38,7 @@ def read(task: str, root: Path, policy: str = "strict") -> tuple[list[Example], 
 @pytest.mark.parametrize("name", SIZES)
 def test_every_example_fits_its_task(name: str, tmp_path: Path) -> None:
     task = find_task(name)
-    root = task_files.write_tasks(tmp_path) / task.dataset.folder
-    examples, _ = read(name, root)
+    examples, _ = read(name, task_files.write_tasks(tmp_path) / task.dataset.folder)
     assert {example.split for example in examples} == {*task.splits}
     assert len({example.name for example in examples}) == len(examples)
     for example in examples:
@@ -109,9 +109,6 @@ def test_winobias_chains_are_those_of_the_files(shared_data: Path) -> None:
             assert right.split()[-1] == rows[end][3].lower()
 
 
-WINOBIAS = "conll_format/dev_type1_pro_stereotype.v4_auto_conll"
-
-
 @pytest.mark.parametrize(("folder", "file", "damage", "message"), [
     ("winogrande", "dev.jsonl", lambda s: s.replace('"answer": "1"', '"answer": "3"', 1), "tuple"),
     ("winogrande", "dev.jsonl", lambda s: s.replace('"Maria"', '"Zoe"', 1), "both options"),
@@ -153,8 +150,7 @@ def test_examples_are_thinned_out_evenly() -> None:
 def test_the_step_leaves_the_examples_that_the_readers_read(tmp_path, root, monkeypatch):
     data = task_files.write_tasks(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
-    params = load(root / "params.yaml", {"examples.path": str(data)})
-    run = Run(params, STEPS["examples"])
+    run = Run(load(root / "params.yaml", {"examples.path": str(data)}), STEPS["examples"])
     execute(run)
     written = run.folder / "examples.jsonl"
     found = load_examples(written, ("wsc273", "gap"))

@@ -27,6 +27,7 @@ LONG = (
     "striking at once, as they had done for years, so that nobody looked up from the\n"
     'work at hand. "What does it mean?" said Ada.\n\n'
 ) * 6
+START, END = (f"*** {one} OF THE PROJECT GUTENBERG EBOOK A ***" for one in ("START", "END"))
 
 
 def read(path: Path, policy: Policy = "strict") -> tuple[list[Document], dict[str, Any]]:
@@ -134,9 +135,6 @@ def test_each_book_of_a_file_with_several_is_read() -> None:
     assert texts(headless) == texts(several)
 
 
-START, END = (f"*** {one} OF THE PROJECT GUTENBERG EBOOK A ***" for one in ("START", "END"))
-
-
 @pytest.mark.parametrize(("start", "end"), [
     ("*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*", END),
     ("** START OF THIS COPYRIGHTED PROJECT GUTENBERG EBOOK A **", END),
@@ -173,9 +171,8 @@ def test_a_reader_that_leaves_much_out_says_so(text, lost, tmp_path, caplog):
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc"))), max_size=30))
 def test_every_character_but_spaces_is_kept(lines: list[str]) -> None:
     text = "\n".join(lines)
-    chapters = read_book(text)
     assert "".join("".join(texts(text)).split()) == "".join(text.removeprefix("\ufeff").split())
-    for chapter in chapters:
+    for chapter in read_book(text):
         words, spaces, starts = split_text(chapter)
         document = document_of(words, sentence_starts=tuple(starts), space_after=tuple(spaces))
         assert "".join(spaced_words(document, "natural")) == " ".join(chapter)
@@ -280,13 +277,11 @@ def test_each_book_is_in_one_split_by_its_name() -> None:
 ])  # fmt: skip
 def test_names_tell_the_splits_but_titles_of_novels_do_not(paths: str, splits: str) -> None:
     books = {path.removesuffix(".txt"): Path(path) for path in paths.split()}
-    found = choose_splits(books)
-    assert [found[name] for name in books] == splits.split()
+    assert [choose_splits(books)[name] for name in books] == splits.split()
 
 
 def test_a_book_is_its_chapters(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.txt", f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}")
-    chapters, _ = read(path)
+    chapters, _ = read(write(tmp_path / "a.txt", f"CHAPTER I\n\n{LONG}CHAPTER II\n\n{LONG}"))
     [book] = join_parts(chapters)
     assert book.words == chapters[0].words + chapters[1].words
     text = " ".join("".join(spaced_words(chapter, "natural")) for chapter in chapters)

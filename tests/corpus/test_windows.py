@@ -86,8 +86,7 @@ def test_an_epoch_predicts_every_token_once() -> None:
 @given(st.lists(st.integers(2, 20), min_size=1, max_size=6), st.integers(2, 24), st.integers(0, 5))
 def test_chains_start_and_end_with_their_document(lengths, window, seed):
     """Chains end as often as they start, in the same rows; twice in one window counts once."""
-    corpus = make_corpus(lengths)
-    plan = WindowPlan(corpus, streams=1, window=window, windows=12, seed=seed)
+    plan = WindowPlan(make_corpus(lengths), streams=1, window=window, windows=12, seed=seed)
     stream = plan.streams[0]
     for index, found in enumerate(plan[i] for i in range(12)):
         starting, ending = dict[int, int](), dict[int, int]()

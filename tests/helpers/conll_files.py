@@ -10,7 +10,7 @@ SENTENCE: dict[str, Any] = {
     "coref_spans": [[0, 0, 1]],
 }  # fmt: skip
 """One in the form of the hub's parquet files."""
-ROW = "{name}  0  {number}  {word}  {tag}  *  -  -  -  -  {entity}  {chain}\n"
+ROW = "{}  0  {}  {}  {}  *  -  -  -  -  {}  {}\n"
 
 
 def conll(name: str, parts: int = 1) -> str:
@@ -19,12 +19,9 @@ def conll(name: str, parts: int = 1) -> str:
         ("Ada", "NNP", "(PERSON*", "(0|(1"), ("Byron", "NNP", "*)", "1)"),
         ("'s", "POS", "*", "0)"), ("dog", "NN", "(DATE)", "(2)"),
     ]  # fmt: skip
-    body, text = "", ""
-    for i, (word, tag, entity, chain) in enumerate(rows):
-        body += ROW.format(name=name, number=i, word=word, tag=tag, entity=entity, chain=chain)
-    for part in range(parts):
-        text += f"#begin document ({name}); part {part:03d}\n{body}\n{body}\n#end document\n"
-    return text
+    body = "".join(ROW.format(name, number, *row) for number, row in enumerate(rows))
+    heads = (f"#begin document ({name}); part {part:03d}\n" for part in range(parts))
+    return "".join(f"{head}{body}\n{body}\n#end document\n" for head in heads)
 
 
 def split_lines(text: str) -> list[str]:

@@ -5,8 +5,6 @@ import zipfile
 from pathlib import Path
 
 CONLL = "\t".join(["{name}", "0", "{place}", "{word}", *["-"] * 5, "Speaker#1", *["*"] * 4, "{}"])
-
-
 GAP_HEADER = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL"
 GAP_TEXT = 'Ann met Beth; "she" was glad, and Bob took her bag.'
 

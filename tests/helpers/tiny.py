@@ -41,6 +41,11 @@ GPT2_SHAPE: dict[str, Any] = {
 }  # fmt: skip
 
 
+def keep_odd(start: int) -> np.ndarray:
+    """A policy: of what is before a window, the latest four odd places."""
+    return np.arange(1, start, 2)[-4:]
+
+
 def tiny_corpus(
     documents: int = 6, seed: int = 0, split: str = "train", shortest: int = 12, longest: int = 40
 ) -> AlignedCorpus:

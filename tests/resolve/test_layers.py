@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,14 +24,23 @@ DOCUMENTS = [document_of(text, [(0, 3, 1)], name=f"d{i}") for i, text in enumera
 TOKENIZER = learn_tokenizer(DOCUMENTS, 300, "natural")
 ALIGNED = {"split": "train", "policy": "outermost", "spacing": "natural"}
 CORPUS = align_split(DOCUMENTS, TOKENIZER, **ALIGNED)
+NARROW = """#begin document (d0); part 000
+d0 0 0 then -
+d0 0 1 Mr. (7
+d0 0 2 Darcy 7)
+#end document
+#begin document (d1); part 000
+0 so -
+1 Ada (3)
+#end document
+"""
 
 
 def test_the_layer_is_gold_of_the_resolver_s_documents() -> None:
     resolver = make_resolver("names")
     layered, counts = add_layer(CORPUS, DOCUMENTS, resolver, "outermost")
     labels = layered.layers["resolver:names"]
-    resolved = list(annotate(DOCUMENTS, resolver, None, Counter()))
-    again = align_split(resolved, TOKENIZER, **ALIGNED)
+    again = align_split(list(annotate(DOCUMENTS, resolver, None, Counter())), TOKENIZER, **ALIGNED)
     assert labels.dtype == CORPUS.gold.dtype
     assert labels.tolist() == again.gold.tolist() != CORPUS.gold.tolist()
     assert np.array_equal(layered.gold, CORPUS.gold)
@@ -62,19 +70,7 @@ def test_a_last_word_without_a_token_of_its_own_is_no_other_document() -> None:
     assert names[0] == names[1][: first.stop - 1]
 
 
-NARROW = """#begin document (d0); part 000
-d0 0 0 then -
-d0 0 1 Mr. (7
-d0 0 2 Darcy 7)
-#end document
-#begin document (d1); part 000
-0 so -
-1 Ada (3)
-#end document
-"""
-
-
-def test_chains_are_taken_from_a_file(tmp_path: Path) -> None:
+def test_chains_are_taken_from_a_file(tmp_path):
     """Of 5 columns and of 3; of the only document, whatever its name."""
     rows = [replace(one, words=one.words[:n]) for one, n in zip(DOCUMENTS, (3, 2), strict=True)]
     (tmp_path / "answers.txt").write_text(NARROW)

@@ -11,6 +11,12 @@ from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import names as module
 from entity_transformers.resolve.names import REACH, Names
 
+WORDS = """Mr. Mrs. Miss Captain Dr . , ; " the The and of said hope Hope Darcy Bingley Elizabeth
+Jane Fitzwilliam Bennet DARCY HOUSE House Duke New York Street de van J. I 's II June English NASA
+Wellington Darcy's Mr Sir you Young he He her she himself""".split()
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40)
+STARTS = st.sets(st.integers(1, 39))
+
 
 def document(text: str) -> Document:
     """Sentences start after a full stop of its own."""
@@ -74,8 +80,7 @@ def test_names_of_one_entity_and_of_several(case: str, text: str, number: int, c
     ("he , Ludwig van Beethoven , wrote", [(2, 5)]),
 ])  # fmt: skip
 def test_spans(text: str, spans: list[tuple[int, int]], causal: bool) -> None:
-    found = [(m.start, m.end) for m in Names(causal).resolve(document(text))]
-    assert found == spans
+    assert [(m.start, m.end) for m in Names(causal).resolve(document(text))] == spans
 
 
 def test_a_title_s_full_stop_may_stand_apart() -> None:
@@ -129,13 +134,6 @@ def test_a_pronoun_tells_the_gender() -> None:
 def test_a_pronoun_does_not_reach_far() -> None:
     near, far = ("so Mr. Darcy came" + " and" * n + " he left" for n in (REACH - 3, REACH + 3))
     assert [len(pronouns(text)) for text in (near, far)] == [1, 0]
-
-
-WORDS = """Mr. Mrs. Miss Captain Dr . , ; " the The and of said hope Hope Darcy Bingley Elizabeth
-Jane Fitzwilliam Bennet DARCY HOUSE House Duke New York Street de van J. I 's II June English NASA
-Wellington Darcy's Mr Sir you Young he He her she himself""".split()
-TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40)
-STARTS = st.sets(st.integers(1, 39))
 
 
 def make(words: list[str], starts: set[int]) -> Document:

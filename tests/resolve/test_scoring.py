@@ -18,6 +18,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import resolvers as scoring
 
+KEY = ("a", "bc", "def")
+CHAINS = st.lists(st.integers(0, 5), min_size=9, max_size=9)
+PARTITIONS = CHAINS.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
+"""Up to nine spans, each in one of five chains or in none."""
+
 
 def mentions(*chains: str) -> list[Mention]:
     """A chain per text, a mention per letter."""
@@ -84,9 +89,6 @@ def test_documents_are_summed_before_they_are_divided() -> None:
     assert rates(scores.mentions) == pytest.approx((2 / 9, 2 / 4))
 
 
-KEY = ("a", "bc", "def")
-
-
 @pytest.mark.parametrize(("case", "key", "response", "expected"), [
     ("A-8", KEY, ("a", "bcx", "dy", "bz"), (0.33333, 0.46832, 0.62857)),
     ("A-7", KEY, ("a", "bcxb", "dy", "z"), (0.33333, 0.46832, 0.62857)),
@@ -103,11 +105,6 @@ def test_the_chain_that_begins_first_is_that_of_the_reference_scorer() -> None:
     """Of two at one word it reads the one of one word first, where ours has the longest first."""
     gold = [Mention(0, 2, 1), Mention(0, 1, 2), Mention(3, 4, 1)]
     assert list_f1(gold, [*gold, Mention(3, 4, 2)]) == pytest.approx((0, 2 / 3, 2 / 3))
-
-
-CHAINS = st.lists(st.integers(0, 5), min_size=9, max_size=9)
-PARTITIONS = CHAINS.map(lambda drawn: [Mention(i, i + 1, n) for i, n in enumerate(drawn) if n])
-"""Up to nine spans, each in one of five chains or in none."""
 
 
 def brute_force(key: Sequence[scoring.Chain], response: Sequence[scoring.Chain]) -> list[float]:
@@ -140,10 +137,6 @@ def test_brute_force(gold: list[Mention], found: list[Mention]) -> None:
     assert [*links[2:], *shares[2:], best] == pytest.approx(brute_force(response, key))
 
 
-GOLD = [(0, 1, 1), (2, 3, 1), (4, 5, 2), (6, 7, 3)]
-DOCUMENT = document_of("Ada saw Bob and her in Rome", GOLD, split="test")
-
-
 def test_shared_mentions_are_scored_apart() -> None:
     """Of three spans that both sides have, gold has two entities and the answer one."""
 
@@ -151,10 +144,12 @@ def test_shared_mentions_are_scored_apart() -> None:
         assert document.mentions == ()
         return [Mention(start, start + 1, 5) for start in (0, 2, 4, 5)]
 
+    gold = [(0, 1, 1), (2, 3, 1), (4, 5, 2), (6, 7, 3)]
+    document = document_of("Ada saw Bob and her in Rome", gold, split="test")
     joined = SimpleNamespace(name="fixed", causal=False, resolve=join)
     precision = (4 / 3 + 1 / 3) / 3
     expected = 100 * 2 * precision / (1 + precision)
-    assert scoring.score_resolver([DOCUMENT], joined, True)[6] == pytest.approx(expected)
+    assert scoring.score_resolver([document], joined, True)[6] == pytest.approx(expected)
 
 
 def test_the_documented_figures_are_those_of_today(shared_data, capsys, monkeypatch):

@@ -54,8 +54,6 @@ def area(
         raise ArithmeticError(f"{r}, expected at least 0") from None
     return (math.pi * r ** 2)
 '''
-
-
 COMPUTED = {
     "r**2": "r**3", "math.pi": "math.tau", "area": "areas", "r < 0": "r < 1", "raise ": "",
 }  # fmt: skip

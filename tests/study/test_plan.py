@@ -9,10 +9,8 @@ from entity_transformers.study import code
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.plan import Plan
 
-Run = tuple[str, str]
 
-
-def digests(path: Path, overrides: dict[str, object] | None = None) -> dict[Run, str]:
+def digests(path: Path, overrides: dict[str, object] | None = None) -> dict[tuple[str, str], str]:
     """Of every run: step and model."""
     plan = Plan(load(path, overrides), path)
     steps = [step for step in plan.steps if step.phase != "report"]
@@ -68,14 +66,12 @@ def test_records(tmp_path: Path) -> None:
     models = plan.params.models
     assert plan.records("train") == [f"data/tiny/models/{model}/1/run.json" for model in models]
     assert list(plan.stale()) == []
-    assert code.digest_modules(["steps.lm"], (), []) != code.digest_modules(["steps.ner"], (), [])
     assert {"resolve.names", "corpus.readers.jsonl"} <= code.reach(["steps.corpus"])
 
 
 def test_a_model_may_have_seeds_of_its_own(tmp_path: Path) -> None:
     study = make_study(tmp_path, "models: {gpt2e: {seeds: [4, 2]}}\n")
-    plan = Plan(load(study), study)
-    runs = plan.runs(STEPS["lm"])
+    runs = Plan(load(study), study).runs(STEPS["lm"])
     assert [seed for model, seed in runs if model == "gpt2e"] == [4, 2]
     assert [seed for model, seed in runs if model == "gpt2"] == [1]
 

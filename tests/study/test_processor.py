@@ -6,15 +6,13 @@ from tiny import ROOT
 from entity_transformers.study import processor
 from entity_transformers.study.params import load
 
-CUDA = {"run.device": "cuda:0"}
-
 
 @pytest.mark.parametrize(("file", "flags", "gpus", "overrides", "warned"), [
     ("params.yaml", "fpu avx2 bmi2", 0, {}, True),
     ("params.yaml", "fpu amx_bf16 avx2", 0, {}, False),
     ("params.yaml", None, 0, {}, False),  # the machine does not say
     ("studies/sample.yaml", "fpu avx2", 0, {}, False),  # in float32
-    ("params.yaml", "fpu avx2", 0, CUDA, False),
+    ("params.yaml", "fpu avx2", 0, {"run.device": "cuda:0"}, False),
     ("params.yaml", "fpu avx2", 1, {}, False),
 ])  # fmt: skip
 def test_one_is_warned_of(tmp_path, monkeypatch, file, flags, gpus, overrides, warned):

@@ -1,6 +1,5 @@
 """What would make a step's numbers unfair or impossible is refused before a rule runs."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from entity_transformers.study.params import ParamsError, parse
 from entity_transformers.study.values import read_values
 
-ROOT = Path(__file__).resolve().parents[2]
 DECIDED = [
     ({"report": "train"}, "choose dev, report train: decisions must be scored on text"),
     ({"choose": "test"}, "choose and report are both test"),
@@ -37,30 +35,48 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "recall": [({"documents": 10**10}, "recall.documents.* less than or equal to 1000000")],
     "corpus": [({"sample_words": 10**10}, "sample_words.* less than or equal to 60000")],
     "report": [({"bootstrap_samples": 10**10}, "samples.* less than or equal to 100000")],
-    "capacity": [
+    "mentions capacity": [
         ({"memories": [[8, 0], [8, 0]]}, "expected distinct values"),
         ({"memories": [[8]]}, "Field required"),
         ({"memories": [[8, True]]}, "true is not a number"),
     ],
+    "transfer examples": [({"tasks": ["snli"]}, "transfer.tasks: gap is not among .*: add it")],
+    "choices examples": [({"tasks": ["gap"]}, "choices.tasks: winobias is not among .*: add it")],
+    "examples choices": [
+        ({"tasks": ["snli"]}, "tasks: 'snli' is not a pronoun task"),
+        ({"told": ["snli"]}, "told: 'snli', expected one of wsc273, winogrande, winobias, gap"),
+    ],
+    "examples transfer": [
+        ({"also_score": ["snli"]}, "also_score: 'snli' is not a pronoun task"),
+        ({"rate_task": "mrpc"}, "rate_task: 'mrpc', expected one of tasks"),
+        ({"rate_factors": [1.0, 0.3]}, "expected distinct values, smallest first"),
+        ({"tasks": ["wsc273"]}, "'wsc273' has no train split"),
+        ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of"),
+        ({"variants": {"full": {"lambda": 1}}}, "variants.full.lambda: no such key, expected one"),
+        ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
+        ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: gpt2e has several seeds"),
+    ],
 }
+"""By the steps that are added; the values are of the last one's section."""
 
 
 @pytest.mark.parametrize(
-    ("section", "changes", "message"),
-    [(section, *one) for section, wrong in WRONG.items() for one in wrong],
+    ("steps", "changes", "message"),
+    [(steps, *one) for steps, wrong in WRONG.items() for one in wrong],
 )
-def test_what_is_unfair_or_unknown_is_refused(section, changes, message):
-    values = read_values(ROOT / "params.yaml")
-    values["study"]["steps"] += ["mentions", section] if section == "capacity" else [section]
-    values[section] |= changes
+def test_what_is_unfair_or_unknown_is_refused(root, steps, changes, message):
+    values = read_values(root / "params.yaml")
+    values["study"]["steps"] += steps.split()
+    values["models"]["gpt2e"]["seeds"] = [1, 2]
+    values[steps.split()[-1]] |= changes
     with pytest.raises(ParamsError, match=message):
         parse(values, "x")
 
 
 @pytest.mark.parametrize("section", ["decisions", "mentions"])
-def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(section: str) -> None:
+def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(root, section: str) -> None:
     """Also by one that reads on: what tokens are sorted by is not what a model is given."""
-    values = read_values(ROOT / "params.yaml")
+    values = read_values(root / "params.yaml")
     values["corpus"]["resolvers"] = ["names"]
     values[section]["labels"] = "resolver:names"
     assert getattr(parse(values, "x"), section).labels == "resolver:names"

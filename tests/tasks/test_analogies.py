@@ -18,25 +18,20 @@ man woman uncle aunt
 : gram1-plural
 boy boys girl girls
 """
-
-
-def make_vectors(words: str, rows: list[list[float]]) -> WordVectors:
-    names = tuple(words.split())
-    return WordVectors(names, np.ones(len(names), np.int64), np.array(rows, np.float32))
-
-
-ROYAL = make_vectors(
-    "man woman king queen King boy",
-    [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 1], [0.9, 0, 0.1]],
-)
+VECTORS = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 1], [0.9, 0, 0.1]]
+ROYAL = WordVectors(
+    ("man", "woman", "king", "queen", "King", "boy"), np.ones(6, np.int64),
+    np.array(VECTORS, np.float32),
+)  # fmt: skip
+ORDERED = [("man", "boy", 9.0), ("man", "King", 5.0), ("man", "queen", 1.0)]
+UNKNOWN = ("man", "aunt", 7.0)
 
 
 def answer(path: Path, text: str, most: int) -> dict[tuple[str, str], tuple[float | None, int]]:
     path.write_text(text)
-    rows = answer_questions(make_keyed(ROYAL), str(path), most)
     return {
         (row["measure"], row.get("section", row.get("group"))): (row["value"], row["count"])
-        for row in rows
+        for row in answer_questions(make_keyed(ROYAL), str(path), most)
     }
 
 
@@ -50,10 +45,6 @@ def test_the_nearest_other_word_is_the_answer_whatever_the_case(tmp_path: Path) 
     assert answer(tmp_path / "questions", QUESTIONS, 3)["analogies_known", "family"] == (0, 4)
     wrong = ": family\nman king woman boy\nman king woman queen\n"
     assert answer(tmp_path / "questions", wrong, 6)["analogies", "family"] == (1 / 2, 2)
-
-
-ORDERED = [("man", "boy", 9.0), ("man", "King", 5.0), ("man", "queen", 1.0)]
-UNKNOWN = ("man", "aunt", 7.0)
 
 
 @pytest.mark.parametrize(("pairs", "known", "expected"), [

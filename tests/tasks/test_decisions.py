@@ -129,14 +129,18 @@ def read(
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2e", "lstm"])
 def test_words_are_the_models_with_shifted_states(kind: str) -> None:
-    """Before training they are the model's to the bit; scores and losses add up to the same."""
+    """Before training they are the model's, which step perplexity scores, to the bit; scores and
+    losses add up to the same.
+    """
     model, texts = read(kind)
     decider = lively_decider(model.width)
     torch.manual_seed(0)
     fresh = Decider(model.width, WIDTH, LONGEST)
     corpus = tiny_corpus(3, seed=3)
+    nats = score_corpus(model, give(corpus, "none"), window=8, stride=8, batch=1)
     for d, text in enumerate(texts):
         assert text.tokens.tolist() == corpus.tokens[corpus.document(d)][1:].tolist()
+        assert text.plain == pytest.approx(nats[corpus.document(d)][1:], abs=1e-5)
         assert score_parts(model, fresh, text)["words"] == text.plain.sum()
         parts, shifts = retell(decider, text)
         logits = (text.states + torch.stack(shifts)).double() @ model.output_weight.double().T
@@ -383,15 +387,6 @@ def test_judging_by_hand() -> None:
     assert nothing == {"mentions": 0, "cross_entropy": 0.0, "accuracy": 0.0}
 
 
-def test_the_words_are_those_of_the_model() -> None:
-    """Step perplexity gives each token as much."""
-    corpus, model = tiny_corpus(3, seed=3), lively_model("gpt2e")
-    scores = score_corpus(model, give(corpus, "none"), window=8, stride=8, batch=1)
-    for d, one in enumerate(learning.read_texts(model, corpus, "gold", TELL, window=8)):
-        place = corpus.document(d)
-        assert one.plain == pytest.approx(scores[place.start + 1 : place.stop], abs=1e-5)
-
-
 def lively_sets(states: int, seed: int = 0) -> SetLM:
     torch.manual_seed(seed)
     decider = SetLM(states)
@@ -500,8 +495,7 @@ def test_alone_it_is_a_mixture_over_a_set_of_its_own(kind: str) -> None:
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
 def test_sets_hold_each_entitys_latest_token(entity: list[int]) -> None:
-    spans = np.where(np.array(entity) > 0, np.arange(len(entity)), -1)
-    found = tell_sets(np.array(entity), spans)
+    found = tell_sets(np.array(entity), np.where(np.array(entity) > 0, np.arange(len(entity)), -1))
     order = list(dict.fromkeys(one for one in entity if one))
     for t in range(len(entity)):
         for n, one in enumerate(order):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_model
-from tiny import KEPT, VOCABULARY, lively_model, tiny_corpus
+from tiny import KEPT, VOCABULARY, keep_odd, lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.corpus.tokens import join_splits, take_middle
@@ -22,10 +22,6 @@ N, W = 29, 5
 RANDOM = np.random.default_rng(4)
 STATES = RANDOM.normal(size=(N, W)).astype(np.float16)
 TOKENS = RANDOM.integers(0, 4, N)
-
-
-def keep_odd(start: int) -> np.ndarray:
-    return np.arange(1, start, 2)[-4:]
 
 
 @pytest.mark.parametrize(("window", "stride"), [(6, 2), (6, 6), (9, 3)])
@@ -78,8 +74,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
     cache[:, 31:45] = 0  # nothing is kept yet, or only other tokens are
     filled = (np.arange(140) < 31) | (np.arange(140) >= 40)
     nats, chosen = cross_fit(model, cache, filled, offsets, folds)
-    tokens = np.arange(140)
-    first = np.isin(tokens, offsets[:-1])
+    first = np.isin(np.arange(140), offsets[:-1])
     for judged in (0, 1):
         inside = np.repeat(folds, lengths)
         own = (inside == judged) & ~first
@@ -90,8 +85,7 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
         ]
         best = choose(scores[1], 0)
         assert chosen[judged] == (THETAS[best.theta], pytest.approx(best.weight, abs=1e-4))
-        expected = mix(scores[0], 0, best.theta, best.weight)
-        np.testing.assert_allclose(nats[own], expected, rtol=1e-4)
+        np.testing.assert_allclose(nats[own], mix(scores[0], 0, best.theta, best.weight), rtol=1e-4)
     assert (nats[first] == 0).all()
     np.testing.assert_allclose(nats[31:40], -np.log(model[31:40]))
     assert (nats[40:45] > -np.log(model[40:45])).all()
@@ -138,10 +132,8 @@ def test_the_middle_of_each_text_and_splits_as_one() -> None:
     both = join_splits([one, two])
     assert len(both) == 5
     np.testing.assert_array_equal(both.tokens, np.concatenate([one.tokens, two.tokens]))
-    for d in range(3):
-        assert [both.tag_names[tag] for tag in both.tags[both.document(2 + d)]] == [
-            two.tag_names[tag] for tag in two.tags[two.document(d)]
-        ]
+    first, second, joined = ([x.tag_names[tag] for tag in x.tags] for x in (one, two, both))
+    assert joined == first + second
     middle = take_middle(both, 11, edge=4)
     assert np.diff(middle.offsets).tolist() == [11] * 5
     for d in range(5):

@@ -1,6 +1,5 @@
 """Keys and values of what is kept, against windows that hold everything."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,10 +35,8 @@ def test_rows_have_the_bytes_beyond_the_window(monkeypatch: pytest.MonkeyPatch) 
     )  # fmt: skip
     kept: dict[Any, Any] = {}
 
-    def once(make: Callable[[], Any], *key: object) -> Any:
-        if key not in kept:
-            kept[key] = make()
-        return kept[key]
+    def once(make: Any, *key: object) -> Any:
+        return kept[key] if key in kept else kept.setdefault(key, make())
 
     reading = Reading(model, corpus, section, 8, 1, once=once)
     rows = list(score_keys(reading))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_model
-from tiny import KEPT, lively_model, tiny_corpus
+from tiny import KEPT, keep_odd, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.step import Rows
@@ -22,10 +22,10 @@ STATES = functional.layer_norm(torch.from_numpy(RANDOM.normal(size=(N, W))).floa
 TOKENS = torch.from_numpy(RANDOM.integers(0, 4, N))
 SAID = torch.from_numpy(RANDOM.dirichlet(np.ones(4), N)).float()
 """The model's distribution of each token."""
-
-
-def keep_odd(start: int) -> np.ndarray:
-    return np.arange(1, start, 2)[-4:]
+SECTION = KeptPointerParams(
+    **KEPT, budgets=(6,), kept=({"policy": "recent"},), size=D, epochs=3, learning_rate=0.01,
+    trainings=2,
+)  # fmt: skip
 
 
 def read(pointer: KeptPointer, tokens: torch.Tensor, keep=keep_odd) -> torch.Tensor:
@@ -59,12 +59,6 @@ def test_nats_are_those_of_a_loop_over_tokens(pointer: KeptPointer) -> None:
 def test_without_entries_it_is_the_model(pointer: KeptPointer) -> None:
     none = read(pointer, TOKENS, lambda start: np.zeros(0, np.int64))
     torch.testing.assert_close(none, -SAID[torch.arange(N), TOKENS].log()[WINDOW + 1 :])
-
-
-SECTION = KeptPointerParams(
-    **KEPT, budgets=(6,), kept=({"policy": "recent"},), size=D, epochs=3, learning_rate=0.01,
-    trainings=2,
-)  # fmt: skip
 
 
 def find_losses(rows: Rows) -> dict[tuple[str, str | None], float]:

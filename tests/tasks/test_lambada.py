@@ -11,9 +11,9 @@ import torch
 from plainly import score_continuation
 from tiny import lively_model
 from tokenizers import Tokenizer
+from written import teach
 
-from entity_transformers.corpus.alignment import END, learn_tokenizer, load_gpt2_tokenizer
-from entity_transformers.corpus.document import Document
+from entity_transformers.corpus.alignment import END, load_gpt2_tokenizer
 from entity_transformers.corpus.readers.sample import read_passages
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.tasks.lambada import encode_passages, passage_rows, score_passages
@@ -26,8 +26,7 @@ def material(request) -> tuple[Tokenizer, list[str]]:
     """A tokenizer and ten passages: learnt and generated, or GPT-2's own and real LAMBADA's."""
     if request.param == "sample":
         texts = read_passages()
-        documents = (Document("p", 0, "train", "", tuple(one.split()), (0,)) for one in texts)
-        return learn_tokenizer(documents, 2000, "every_word"), texts[:10]
+        return teach(" ".join(texts), 2000, "every_word"), texts[:10]
     folder = request.getfixturevalue("shared_data")
     return load_gpt2_tokenizer(folder / "gpt2-bpe"), read_texts(folder / "lambada", request.param)
 
@@ -73,16 +72,25 @@ def score_by_harness_rule(model, tokenizer, text, window) -> tuple[float, bool, 
 
 @pytest.mark.parametrize("window", [128, 60])
 def test_last_word_equals_the_harness_rule(model, tokenizer, texts, window):
+    """Also of passages of one word."""
+    texts = [*texts, "the", "unforeseeable"]
     passages = encode_passages(read_rows(texts), tokenizer)
+    begun = [passage.tokens[0] == tokenizer.token_to_id(END) for passage in passages]
     scores = score_passages(model, passages, window=window, batch=7)
+    assert scores.without_context.tolist() == begun == [False] * 10 + [True] * 2
     expected = [score_by_harness_rule(model, tokenizer, text, window) for text in texts]
     logs, greedy, cut = map(list, zip(*expected, strict=True))
     np.testing.assert_allclose(scores.target_nll, np.negative(logs), rtol=1e-4)
     assert (scores.target_misses == 0).tolist() == greedy
     assert scores.truncated.tolist() == cut
     assert scores.truncated.any() == (window == 60)
-    found = summarise(scores)["last_word_perplexity"]
-    assert found == pytest.approx(math.exp(-np.mean(logs)), rel=1e-4)
+    summary = summarise(scores)
+    expected_perplexity = math.exp(-np.mean(logs))
+    assert summary["last_word_perplexity"] == pytest.approx(expected_perplexity, rel=1e-4)
+    assert (summary["passages"], summary["without_context"]) == (12, 2)
+    for column in (scores.passage_nll, scores.word_nll):
+        np.testing.assert_allclose(column[10:], scores.target_nll[10:])
+    assert scores.word_count[10:].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("window", [128, 60])
@@ -116,37 +124,17 @@ def test_summary_adds_up(model, tokenizer, texts):
     assert summary["truncated"] == scores.truncated.sum() > 0
     nats = scores.target_nll.tolist()
     assert summary["last_word_nll"] == pytest.approx(math.fsum(nats))
-    for measure, part, count in (
-        ("perplexity", "passage_nll", "passage_tokens"),
-        ("perplexity_word", "word_nll", "word_count"),
-    ):
-        loss = scores[part].sum() / scores[count].sum()
-        assert summary[measure] == pytest.approx(math.exp(loss))
+    by_token = scores.passage_nll.sum() / scores.passage_tokens.sum()
+    by_word = scores.word_nll.sum() / scores.word_count.sum()
+    assert summary["perplexity"] == pytest.approx(math.exp(by_token))
+    assert summary["perplexity_word"] == pytest.approx(math.exp(by_word))
     assert summary["last_token_perplexity"] == pytest.approx(math.exp(scores.last_nll.mean()))
     assert list_units(scores, "nll") == {str(i): value for i, value in enumerate(nats, start=1)}
-    right = list_units(scores, "right").values()
-    assert list(right) == (scores.target_misses == 0).tolist()
+    assert [*list_units(scores, "right").values()] == (scores.target_misses == 0).tolist()
     places = np.arange(10)
     found = summarise(scores.assign(target_misses=places % 3, last_misses=places % 2))
     assert found["last_word_accuracy"] == pytest.approx(np.mean(places % 3 == 0))
     assert found["last_token_accuracy"] == pytest.approx(np.mean(places % 2 == 0))
-
-
-def test_a_passage_of_one_word_equals_the_harness_rule(model, tokenizer, texts):
-    words = ["the", "unforeseeable"]
-    passages = encode_passages(read_rows([texts[0], *words]), tokenizer)
-    begun = [passage.tokens[0] == tokenizer.token_to_id(END) for passage in passages]
-    assert begun == [False, True, True]
-    scores = score_passages(model, passages, window=128, batch=2)
-    expected = [score_by_harness_rule(model, tokenizer, text, 128) for text in [texts[0], *words]]
-    np.testing.assert_allclose(scores.target_nll, [-nll for nll, _, _ in expected], rtol=1e-4)
-    assert (scores.target_misses == 0).tolist() == [greedy for _, greedy, _ in expected]
-    assert scores.without_context.tolist() == [False, True, True]
-    for column in (scores.passage_nll, scores.word_nll):
-        np.testing.assert_allclose(column[1:], scores.target_nll[1:])
-    assert scores.word_count[1:].tolist() == [1, 1]
-    summary = summarise(scores)
-    assert (summary["passages"], summary["without_context"]) == (3, 2)
 
 
 @pytest.mark.parametrize("text", [" alone", "  \n alone"])

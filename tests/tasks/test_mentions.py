@@ -16,7 +16,6 @@ from entity_transformers.tasks.cache import read_scores
 from entity_transformers.tasks.mentions import FAR, count_entities, keep_latest, limit_memory
 from entity_transformers.tasks.perplexity import score_corpus
 
-SIZES = (1, 3, 1000)
 HOW = {"window": 8, "stride": 8}
 WINDOW = 8
 KIND = "gpt2-pointer"
@@ -26,7 +25,7 @@ KIND = "gpt2-pointer"
 @pytest.mark.parametrize("kind", ["gpt2", "lstm", "gpt2e", "gpt2-pointer"])
 def test_without_a_cache_it_is_what_perplexity_scores(kind: str, layer: str) -> None:
     model, corpus = lively_model(kind), give(tiny_corpus(4, seed=2), layer, 1)
-    scores = read_scores(model, corpus, sizes=SIZES, **HOW)
+    scores = read_scores(model, corpus, sizes=(1, 3, 1000), **HOW)
     expected = np.delete(score_corpus(model, corpus, batch=2, **HOW), corpus.offsets[:-1])
     np.testing.assert_allclose(-np.log(scores.model), expected, rtol=1e-5, atol=1e-5)
 
@@ -81,8 +80,7 @@ def test_the_kind_of_a_token_is_that_of_the_predicted_one() -> None:
     assert {row["place"]: row["value"] for row in rows if "place" in row} == {
         "outside": 0.0, "first": 5.0, "far": 7.0
     }  # fmt: skip
-    found = [(row["distance"], row["count"]) for row in rows if "distance" in row]
-    assert found == [("16", 1)]
+    assert [(row["distance"], row["count"]) for row in rows if "distance" in row] == [("16", 1)]
 
 
 @pytest.mark.parametrize(("kind", "labels", "condition"), [
@@ -98,10 +96,9 @@ def test_labels_that_leak_are_named(kind: str, labels: str, condition: str) -> N
 
 
 def read_memory(rows: int, seed: int = 2) -> PointerMemory:
-    model = limit_memory(lively_model(KIND), rows)
     text = give(tiny_corpus(1, seed=seed, shortest=90, longest=100), "gold")
     memories: list[PointerMemory] = []
-    for reading in read_windows(model, text, batch=1, **HOW):
+    for reading in read_windows(limit_memory(lively_model(KIND), rows), text, batch=1, **HOW):
         memories.append(reading.state)
         assert int((memories[-1].count > 0).sum()) <= rows
     return memories[-1]

@@ -186,21 +186,17 @@ def test_perplexity_of_a_hopeless_loss_is_none_not_infinite():
 
 
 @torch.no_grad()
-def hide_plainly(
-    model: LanguageModel, corpus: AlignedCorpus, labels: np.ndarray | None
-) -> list[float]:
+def hide_plainly(model: LanguageModel, corpus: AlignedCorpus) -> list[float]:
     """One document, window and hidden token at a time: minus its log-probability, by transformers'
     own model where it has no entity attention, else with a memory of its own.
     """
-    found = []
+    found, labels = [], corpus.given if model.can("entities") else None
     for d in range(len(corpus)):
         part, state = corpus.document(d), model.start(1, 9)
         for start in range(part.start, part.stop, WINDOW):
             where = slice(start, min(start + WINDOW, part.stop))
             window = torch.from_numpy(corpus.tokens[where].astype(np.int64))[None]
-            known = (
-                None if labels is None else torch.from_numpy(labels[where].astype(np.int64))[None]
-            )
+            known = None if labels is None else torch.from_numpy(labels[where]).long()[None]
             for i, token in enumerate(window[0].tolist()):
                 shown = window.clone()
                 shown[0, i] = VOCABULARY
@@ -214,25 +210,19 @@ def hide_plainly(
     return found
 
 
-def test_each_token_is_hidden_alone(corpus: AlignedCorpus) -> None:
-    bert = lively_model("bert", VOCABULARY, window=WINDOW)
-    expected = hide_plainly(bert, corpus, None)
-    for batch in (1, 5, 64):
-        found = perplexity.score_hidden(bert, corpus, window=WINDOW, batch=batch)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    assert (found[corpus.offsets[:-1]] == 0).all()
-    assert (np.delete(found, corpus.offsets[:-1]) > 0).all()
-
-
-def test_entities_and_their_memory_are_read_in_each_window(corpus: AlignedCorpus) -> None:
-    model, found = lively_model("berte", VOCABULARY, window=WINDOW), {}
-    for layer in ("gold", "none"):
-        split = give(corpus, layer)
-        found[layer] = perplexity.score_hidden(model, split, window=WINDOW, batch=5)
-        expected = hide_plainly(model, split, split.given if layer == "gold" else None)
-        np.testing.assert_allclose(found[layer], expected, rtol=1e-4, atol=1e-4)
-    assert np.abs(found["gold"] - found["none"]).max() > 0.1
+@pytest.mark.parametrize("kind", ["bert", "berte"])
+def test_each_token_is_hidden_alone(kind: str, corpus: AlignedCorpus) -> None:
+    """With the entities and their memory, if the model reads any, in each window."""
+    model, found = lively_model(kind, VOCABULARY, window=WINDOW), {}
+    for layer, batches in (("gold", (1, 5, 64)), ("none", (5,))):
+        expected = hide_plainly(model, split := give(corpus, layer))
+        for batch in batches:
+            found[layer] = perplexity.score_hidden(model, split, window=WINDOW, batch=batch)
+            assert found[layer].dtype == np.float32
+            np.testing.assert_allclose(found[layer], expected, rtol=1e-4, atol=1e-4)
+    assert (found["gold"][corpus.offsets[:-1]] == 0).all()
+    assert (np.delete(found["gold"], corpus.offsets[:-1]) > 0).all()
+    assert (np.abs(found["gold"] - found["none"]).max() > 0.1) == (kind == "berte")
 
 
 def test_sums_are_those_of_the_tokens(corpus: AlignedCorpus) -> None:

@@ -103,9 +103,8 @@ def test_nothing_after_a_place_changes_what_is_kept_before_it(layer: str, upto: 
 def test_random_spans_have_places_of_their_own() -> None:
     """Spans of a layer that is drawn are not those of the mentions."""
     text = tiny_corpus(2, seed=3, shortest=60, longest=61)
-    nats = np.zeros(int(text.offsets[1]))
     drawn = give(text, "random", 5)
-    past = describe(drawn, 0, nats)
+    past = describe(drawn, 0, np.zeros(int(text.offsets[1])))
     where = np.flatnonzero(drawn.given[text.document(0)] > 0)
     np.testing.assert_array_equal(np.flatnonzero(past.spans >= 0), where)
     assert set(where) != set(np.flatnonzero(text.mentions[text.document(0)] >= 0))

@@ -19,11 +19,8 @@ def test_losses_by_place_are_sums_over_the_documents_tokens() -> None:
                 expected[place, name] = (sum(own[low:high]), len(own[low:high]))
     rows = list(sum_places(corpus, nll, bounds))
     found = {(r["place"], r["unit"]): (r["value"], r["count"]) for r in rows if "unit" in r}
-    assert found.keys() == expected.keys()
-    for key, (nats, count) in expected.items():
-        assert found[key] == (pytest.approx(nats), count)
-    losses = {r["place"]: r["value"] for r in rows if r["measure"] == "loss"}
-    for place, loss in losses.items():
+    assert found == {key: (pytest.approx(nats), count) for key, (nats, count) in expected.items()}
+    for place, loss in {r["place"]: r["value"] for r in rows if r["measure"] == "loss"}.items():
         parts = [one for (where, _), one in expected.items() if where == place]
         whole = sum(nats for nats, _ in parts) / sum(count for _, count in parts)
         assert loss == pytest.approx(whole)

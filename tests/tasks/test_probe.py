@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 import torch
 from tiny import lively_model
-from written import write_documents
+from written import document_of, write_documents
 
 from entity_transformers.corpus.alignment import AlignedCorpus, align_split, learn_tokenizer
-from entity_transformers.corpus.document import Document, Mention
+from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.mentions import find_places
 from entity_transformers.models.gpt2e.memory import EntityMemory
@@ -31,6 +31,8 @@ MODELS = {
     for kind in ("gpt2", "gpt2e")
 }
 QUESTIONS = probe.ask(DOCUMENTS, CORPUS, GROUPS, window=WINDOW)
+KEY = ("self", "off")
+NAMES = ("nouns", "pronouns")
 
 
 def align(*documents: Document) -> AlignedCorpus:
@@ -38,9 +40,8 @@ def align(*documents: Document) -> AlignedCorpus:
 
 
 def write(words: str, mentions: list[tuple[int, int, int]], tags: str | None = None) -> Document:
-    found = tuple(Mention(*m) for m in mentions)
     penn = tuple(tags.split()) if tags else None
-    return Document("one", 0, "dev", "", tuple(words.split()), (0,), found, penn)
+    return document_of(words, mentions, split="dev", tags=penn)
 
 
 @pytest.mark.parametrize(("words", "mentions", "tags", "expected"), [
@@ -258,10 +259,6 @@ def test_a_model_that_gives_no_weights_is_refused():
         fused.module(torch.zeros(1, 4, dtype=torch.int64))
 
 
-KEY = ("self", "off")
-NAMES = ("nouns", "pronouns")
-
-
 def make_questions(
     group: list[int], document: list[int] | None = None, later: int = 10, split: str = "dev"
 ) -> probe.Questions:
@@ -289,8 +286,7 @@ ASKED = make_questions([0, 0, 1, -1]), make_questions([0, 1, 1], [0, 2, 2], spli
 def choose(heads=(FIRST, SECOND), asked=ASKED):
     """The choices, and each number of them by group and measure."""
     chosen = probe.choose_heads({KEY: heads[0]}, asked[0])
-    both = {KEY: heads[0]}, {KEY: heads[1]}
-    rows = probe.choice_rows(chosen, both, asked)
+    rows = probe.choice_rows(chosen, ({KEY: heads[0]}, {KEY: heads[1]}), asked)
     return chosen, {(row["group"], row["measure"]): row for row in rows}
 
 
@@ -359,8 +355,7 @@ def test_rows_of_every_head_add_up():
     values = {row["measure"]: row["value"] for row in of_second}
     assert values == {"head_correct": 2.0, "head_by_distance": 0.0}
     assert len(rows) == 2 * 2 * 4
-    first = probe.head_rows({KEY: FIRST}, ASKED[0])
-    assert {row["measure"] for row in first} == {"head_correct"}
+    assert {row["measure"] for row in probe.head_rows({KEY: FIRST}, ASKED[0])} == {"head_correct"}
 
 
 def test_documents_of_the_chosen_heads_add_up_to_their_accuracy():

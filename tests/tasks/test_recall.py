@@ -28,6 +28,11 @@ LONG = pytest.mark.skipif(
 )
 FULL = load(ROOT / "params.yaml").recall
 OF_KIND = load(ROOT / "params.yaml").kinds
+TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
+WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
+TASKS = pytest.mark.parametrize(
+    "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
+)
 
 
 def make_params(**changes: Any) -> RecallParams:
@@ -135,13 +140,6 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monke
     assert asked == ["gold", "none"]
 
 
-TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
-WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
-TASKS = pytest.mark.parametrize(
-    "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
-)
-
-
 @TASKS
 def test_documents_are_whole_windows_whose_answers_repeat_facts(task: recall.FactTask) -> None:
     """An answer repeats the fact of the entity that is mentioned before it."""
@@ -152,8 +150,7 @@ def test_documents_are_whole_windows_whose_answers_repeat_facts(task: recall.Fac
     assert corpus.tokens.max() < task.vocabulary
     for d in range(50):
         tokens, entities = corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)]
-        starts = range(1, task.window, 6)
-        facts = {int(entities[start]): tokens[start + 1] for start in starts}
+        facts = {int(entities[start]): tokens[start + 1] for start in range(1, task.window, 6)}
         assert sorted(facts) == list(range(1, task.entities + 1))
         asked = np.flatnonzero(tokens == recall.HAS)
         assert len(asked) == task.entities * task.windows

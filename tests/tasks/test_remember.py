@@ -37,8 +37,7 @@ def reader() -> DocumentReader:
 
 
 def make_memory(reader: DocumentReader, count: int = len(WORDS), **how: Any) -> TextMemory:
-    resolver = Names(causal=True)
-    return TextMemory(reader, make_document(count), resolver, **{"budget": BUDGET, **how})
+    return TextMemory(reader, make_document(count), Names(causal=True), **{"budget": BUDGET, **how})
 
 
 @torch.no_grad()
@@ -96,8 +95,7 @@ def test_a_nested_mention_is_kept_if_its_words_are(reader: DocumentReader) -> No
 
 def test_what_surprised_the_model_is_kept(reader: DocumentReader) -> None:
     """Of the text alone, and of one that was extended, where its beginning is not read again."""
-    words = " ".join(WORDS[9:])
-    longer = make_memory(reader, policy="surprising").extend(words)
+    longer = make_memory(reader, policy="surprising").extend(" ".join(WORDS[9:]))
     for memory in (make_memory(reader, policy="surprising"), longer):
         *_, (_, found) = memory.read({"alone": keep_nothing})
         paid = found["alone"].losses
@@ -122,7 +120,6 @@ def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
     # white space and parts of characters would be read with what follows
     left_out = [i for i in range(290) if TOKENIZER.decode([i])[-1:] in ("", " ", "\n", "\ufffd")]
     how = {"suppress_tokens": left_out, "do_sample": False}
-    written = memory.continue_text(STRIDE + 4, 1, remembers=remembers, **how)
     expected, now = "", memory
     for size in (STRIDE, 4):
         start = len(now.past) - (WINDOW - STRIDE)
@@ -134,7 +131,7 @@ def test_it_writes_what_the_model_writes_after_what_is_kept(reader, remembers):
             tokens.append(int(logits.argmax()))
         expected += reader.decode(tokens[-size:])
         now = memory.extend(expected)
-    assert written == expected
+    assert memory.continue_text(STRIDE + 4, 1, remembers=remembers, **how) == expected
 
 
 @pytest.mark.parametrize("stride", [1, 2, 5])
@@ -179,24 +176,12 @@ def test_the_mentions_of_a_text_with_marks_are_kept(reader, resolver):
     assert reader.decode(longer.kept) == reader.decode(longer.source.tokens[places])
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"policy": "mentions"}, "policy 'mentions', expected one of recent, names"),
-    ({"budget": 17}, "a window of 16 tokens plus 17 kept ones, .* at most 32"),
-    ({"count": 0}, "d#0: has no words to read"),
-])  # fmt: skip
-def test_what_it_cannot_read_is_said(reader, change, message):
-    with pytest.raises(ValueError, match=message):
-        make_memory(reader, **change)
-
-
-def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None:
+def test_what_it_cannot_read_or_write_is_said(reader: DocumentReader) -> None:
+    """Half an emoji with its place; more is refused in the tests of command remember."""
+    with pytest.raises(ValueError, match="d#0: has no words to read"):
+        make_memory(reader, count=0)
     with pytest.raises(ValueError, match=r"text, character 5: surrogate U\+D83D is not UTF-8"):
         make_memory(reader).extend("and \ud83d")
-
-
-def test_what_cannot_write_is_said(reader: DocumentReader) -> None:
-    with pytest.raises(ValueError, match="resolver names reads ahead"):
-        TextMemory(reader, make_document(), Names())
     lstm = DocumentReader(lively_model("lstm", TOKENIZER.get_vocab_size()), TOKENIZER, window=8)
     with pytest.raises(ValueError, match="LSTM cannot generate text"):
         TextMemory(lstm, replace(make_document())).continue_text(3, 1)

@@ -1,7 +1,6 @@
 """Passages whose text tells its chains: one pass of transformers' model per text."""
 
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,7 +49,7 @@ def test_where_nothing_is_to_be_told_nothing_is_scored() -> None:
     assert [(row["measure"], row["value"], row["count"]) for row in rows] == [("told", 0, 1)]
 
 
-def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_are_those_of_each_text(tmp_path, monkeypatch):
     """A stopped run scores nothing again; the table's differences are paired by passage."""
     monkeypatch.chdir(tmp_path)
     tokenizer = teach(" ".join(TEXTS))
@@ -68,8 +67,7 @@ def test_scores_are_those_of_each_text(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("entity_transformers.tasks.telling.score_passages", None)
     assert list(run.step.run(run)) == rows
     found = {(r["told"], r["unit"]): r["value"] for r in rows if r["measure"] == "nll"}
-    texts = tell_passages(PASSAGES, 1)[1]
-    for told, own in texts.items():
+    for told, own in tell_passages(PASSAGES, 1)[1].items():
         for unit, row in zip(("1", "3"), own, strict=True):
             given, last = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
             expected = -score_continuation(model, tokenizer, given, last, 256)[0]

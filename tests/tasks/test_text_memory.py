@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from tiny import KEPT, ROOT, VOCABULARY, lively_model, tiny_corpus
+from tiny import KEPT, ROOT, VOCABULARY, keep_odd, lively_model, tiny_corpus
 from torch.nn import functional
 
 from entity_transformers.corpus.alignment import AlignedCorpus
@@ -29,17 +29,14 @@ TOKENS = np.random.default_rng(2).integers(1, VOCABULARY, 41).astype(np.int32)
 def test_scores_are_those_of_a_plain_loop(stride: int, batch: int) -> None:
     model = lively_model("gpt2", window=9).eval()
     how = {"window": 5, "stride": stride, "batch": batch}
-    found = text_memory.score_text_memory(
-        model, TOKENS, lambda start: np.arange(0, start, 2)[-3:], **how
-    )  # which keeps the latest three even places before the window
+    found = text_memory.score_text_memory(model, TOKENS, keep_odd, **how)
     expected = np.zeros(len(TOKENS))
     for new in [0, *range(5, len(TOKENS) - 1, stride)]:
         end = min(new + (stride if new else 5), len(TOKENS) - 1)
         start = max(0, new + (stride if new else 5) - 5)
-        places = [*list(range(0, start, 2))[-3:], *range(start, end)]
-        ids = torch.from_numpy(TOKENS[places].astype(np.int64))[None]
+        places = [*keep_odd(start).tolist(), *range(start, end)]
         with torch.no_grad():
-            logits = model.module(ids).logits[0]
+            logits = model.module(torch.from_numpy(TOKENS[places].astype(np.int64))[None]).logits[0]
         for row, place in enumerate(places):
             if row >= len(places) - (end - new):
                 target = torch.tensor(int(TOKENS[place + 1]))

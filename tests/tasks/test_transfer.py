@@ -29,7 +29,7 @@ from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.step import Run, execute
 from entity_transformers.steps.transfer import Recipe
 from entity_transformers.study.params import STEPS, parse
-from entity_transformers.study.values import ParamsError, read_values
+from entity_transformers.study.values import read_values
 from entity_transformers.tasks.transfer import finetuned
 from entity_transformers.tasks.transfer.finetuned import Finetuned, make_optimizer
 from entity_transformers.tasks.transfer.inputs import Inputs, find_entities, make_inputs, shorten
@@ -54,6 +54,12 @@ ULMFIT = RECIPE.model_copy(update={
     "pooling": "concat", "epochs": 6, "auxiliary_weight": 0.0,
 })  # fmt: skip
 POLARITY, SNLI, WINOGRANDE = map(find_task, ("polarity", "snli", "winogrande"))
+SISTERS = [
+    Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
+            (36, 37)),
+    Example("b", "train", ("Maria met the dog, so _ ran home.",), 1, ("the dog", "Maria"),
+            (22, 23)),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +93,8 @@ def test_inputs_are_those_of_figure_1(tokenizer: Tokenizer) -> None:
         return tuple(tokenizer.encode(text).ids)
 
     one, other = ids("a dog"), ids(" the film ran")
-    film = Example("a", "train", ("a dog",), 1)
     pair = Example("a", "train", ("a dog", "the film ran"), 2)
-    [found] = make_inputs([film], "classification", tokenizer, None)
+    [found] = make_inputs([Example("a", "train", ("a dog",), 1)], "classification", tokenizer, None)
     assert found == Inputs(((start, *one, extract),), 1, False)
     [found] = make_inputs([pair], "entailment", tokenizer, None)
     assert found.sequences == ((start, *one, delimiter, *other, extract),)
@@ -198,20 +203,6 @@ def assert_read_alone(model: Finetuned, inputs: list[Inputs]) -> torch.Tensor:
     return said
 
 
-def test_the_first_of_two_texts_is_read_without_the_second(tokenizer: Tokenizer) -> None:
-    """Even by a model that sees both sides."""
-    lm = lively_model("berte", tokenizer.get_vocab_size(), window=64)
-    model = Finetuned(lm, WINOGRANDE, 0.1).eval()
-    for one in with_chains(tokenizer):
-        tokens = pad_sequence([*map(torch.tensor, one.sequences)], True)
-        lengths, read = torch.tensor([*map(len, one.sequences)]), min(one.read)
-        assert 0 < read < min(lengths)
-        changed = torch.cat([tokens[:, :read], tokens[:, read:].roll(1, 1)], 1)
-        found, other = (model._encode(text, lengths, [one]) for text in (tokens, changed))
-        assert torch.equal(found[:, :read], other[:, :read])
-        assert not torch.equal(found, other)
-
-
 def test_a_model_that_sees_both_sides_has_no_loss_of_words(tokenizer: Tokenizer) -> None:
     """Its head is fed as by transformers' BERT; no variant differs in the auxiliary loss."""
     torch.manual_seed(1)
@@ -271,14 +262,6 @@ def test_a_model_without_word_losses_has_no_variant_of_them() -> None:
         assert list(params.transfer.list_variants(params.model(kind), "polarity")) == expected
 
 
-SISTERS = [
-    Example("a", "train", ("The man saw Sarah and Maria because _ ran.",), 0, ("Sarah", "Maria"),
-            (36, 37)),
-    Example("b", "train", ("Maria met the dog, so _ ran home.",), 1, ("the dog", "Maria"),
-            (22, 23)),
-]  # fmt: skip
-
-
 def with_chains(tokenizer: Tokenizer, longest: int | None = None):
     chains = partial(find_entities, make_resolver("names-causal"), False, 5)
     return make_inputs(SISTERS, "pronoun", tokenizer, longest, chains)
@@ -316,10 +299,13 @@ def test_a_name_has_its_entity_on_both_sides_of_the_delimiter(tokenizer: Tokeniz
             assert row[1:] == all_of_it[-19:]
 
 
-def test_with_entities_the_context_is_read_before_the_whole(tokenizer: Tokenizer) -> None:
-    """Against two passes for each sequence; without entities or a context it is what it was."""
+@pytest.mark.parametrize(("kind", "pooling"), [("gpt2e", "last"), ("berte", "concat")])
+def test_with_entities_the_context_is_read_before_the_whole(kind, pooling, tokenizer):
+    """Without what follows, even by a model that sees both sides: against two passes for each
+    sequence. Without entities or a context it is what it was.
+    """
     torch.manual_seed(1)
-    model = Finetuned(make_model("gpt2e", tokenizer), WINOGRANDE, 0.1).eval()
+    model = Finetuned(make_model(kind, tokenizer), WINOGRANDE, 0.1, pooling).eval()
     inputs = with_chains(tokenizer, longest=WINDOW)
     said, nats = model.read(inputs)
     for number, one in enumerate(inputs):
@@ -331,9 +317,11 @@ def test_with_entities_the_context_is_read_before_the_whole(tokenizer: Tokenizer
             first, memory = lm.encode(context, lm.start(1, int(labels.max())))
             rest, _ = lm.encode(Batch(tokens, labels), memory)
             states = torch.cat([first, rest[:, read:]], dim=1)
-            assert torch.allclose(model.head(states[0, -1]), said[number, answer], atol=1e-5)
-            expected = lm.nats(states[:, :-1], tokens[:, 1:]).mean()
-            assert torch.allclose(expected, nats.view_as(said)[number, answer], atol=1e-5)
+            pooled = finetuned.pool(states, torch.tensor([len(row)]), pooling)
+            assert torch.allclose(model.head(pooled)[0], said[number, answer], atol=1e-5)
+            if kind == "gpt2e":  # the other has no loss of words
+                expected = lm.nats(states[:, :-1], tokens[:, 1:]).mean()
+                assert torch.allclose(expected, nats.view_as(said)[number, answer], atol=1e-5)
     off, _ = model.read([replace(one, entities=(), read=()) for one in inputs])
     assert (off - said).abs().max() > 1e-4
     alone = [replace(one, read=(0,) * len(one.read)) for one in inputs]
@@ -361,9 +349,8 @@ def layer_of(name: str) -> int | None:
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
 def test_the_first_layers_are_transferred(kind: str, tokenizer: Tokenizer) -> None:
-    size = tokenizer.get_vocab_size()
     for layers in (0, 1, 2):
-        model, fresh = (tiny_model(kind, size, seed) for seed in (1, 2))
+        model, fresh = (tiny_model(kind, tokenizer.get_vocab_size(), seed) for seed in (1, 2))
         before = {name: p.clone() for name, p in model.module.named_parameters()}
         finetuned.keep_layers(model, fresh, layers)
         other = dict(fresh.module.named_parameters())
@@ -372,8 +359,7 @@ def test_the_first_layers_are_transferred(kind: str, tokenizer: Tokenizer) -> No
         assert equal | taken == set(before)
         drawn = {name for name in before if before[name].std() > 0 and before[name].dim() > 1}
         blocks = {n for n in drawn if layer_of(n) is not None}
-        first = {n for n in blocks if layer_of(n) in range(layers)}
-        assert equal & blocks == first
+        assert equal & blocks == {n for n in blocks if layer_of(n) in range(layers)}
         assert any(n in equal for n in drawn - blocks)  # embeddings
     with pytest.raises(ValueError, match=r"transfer.layers 3, expected at most 2, the layers"):
         finetuned.keep_layers(model, fresh, 3)
@@ -430,9 +416,7 @@ def test_groups_and_their_rates_are_fastai_s(tokenizer: Tokenizer) -> None:
 def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch) -> None:
     """First the words alone, without the head; then a group more in each epoch, from above."""
     torch.manual_seed(1)
-    lm = make_model("lstm", tokenizer)
-    model = Finetuned(lm, POLARITY, 0.1, "concat")
-    inputs = make_inputs(polar(8), "classification", tokenizer, WINDOW)
+    model = Finetuned(make_model("lstm", tokenizer), POLARITY, 0.1, "concat")
     groups, seen = finetuned.list_groups(model), []
 
     def copy() -> list[list[torch.Tensor]]:
@@ -443,7 +427,7 @@ def test_what_learns_while_layers_are_unfrozen(tokenizer: Tokenizer, monkeypatch
         return make_optimizer(*given)
 
     monkeypatch.setattr(finetuned, "make_optimizer", note)
-    finetuned.train(model, inputs, ULMFIT, 1)
+    finetuned.train(model, make_inputs(polar(8), "classification", tokenizer, WINDOW), ULMFIT, 1)
     seen.append(copy())
 
     def differ(one: list[torch.Tensor], other: list[torch.Tensor]) -> set[bool]:
@@ -463,9 +447,8 @@ def test_pooled_states_are_those_of_a_loop() -> None:
     lengths = [5, 1, 3]
     found = finetuned.pool(hidden, torch.tensor(lengths), "concat")
     for row, length in enumerate(lengths):
-        states = hidden[row, :length]
         for unit in range(2):
-            numbers = [float(one[unit]) for one in states]
+            numbers = hidden[row, :length, unit].tolist()
             wanted = [numbers[-1], max(numbers), sum(numbers) / length]
             assert found[row, unit::2].tolist() == pytest.approx(wanted)
     assert torch.equal(finetuned.pool(hidden, torch.tensor(lengths), "last"), found[:, :2])
@@ -492,17 +475,18 @@ def test_a_model_learns_what_a_word_tells(recipe: Recipe, tokenizer: Tokenizer) 
     assert finetuned.predict(model, inputs, batch=5).tolist() == [one.label for one in inputs]
 
 
-def make_study(folder: Path) -> dict[str, Any]:
-    """The paper's params.yaml with the steps on tasks, on a few examples of each."""
+def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
+    """The study of the paper with the steps on tasks, on a few examples of each."""
     values = read_values(PAPER)
     values["study"]["steps"] = ["corpus", "lm", "examples", "transfer"]
     values["lm"] |= SMALL | {"window": WINDOW}
     proposed = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
     values["models"] = {"gpt2": {"kind": "gpt2"}, "gpt2e": proposed}
-    data = task_files.write_tasks(folder / "data", 6)
+    data = task_files.write_tasks(tmp_path / "data", 6)
     values["examples"] = values["examples"] | {"path": str(data)}
-    values["transfer"] = values["transfer"] | {
-        "epochs": 1,
+    values["transfer"] |= {
+        "epochs": 1, "tasks": ["polarity", "winogrande", "gap"], "seeds": [1, 2],
+        "rate_factors": [0.5, 2.0],
         "variants": {
             "full": {},
             "embeddings": {"layers": 0, "models": ["gpt2e"]},
@@ -511,15 +495,8 @@ def make_study(folder: Path) -> dict[str, Any]:
             "of-another": {"epochs": 2, "models": ["gpt2"]},
             "few": {"examples": 1, "learning_rate": 1e-3, "tasks": ["polarity"]},
         },
-        "tasks": ["polarity", "winogrande", "gap"],
-        "seeds": [1, 2],
-        "rate_factors": [0.5, 2.0],
     }  # fmt: skip
-    return values
-
-
-def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
-    params = parse(values := make_study(tmp_path), "tiny")
+    params = parse(values, "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["transfer"], "gpt2e", 1)
     lm = tiny_model("gpt2e", tokenizer.get_vocab_size(), seed=2, window=WINDOW)
@@ -603,35 +580,6 @@ def test_a_model_of_others_is_fine_tuned_in_its_own_tokens(tied, tokenizer, tmp_
         pretrained.train(Run(parse(values, "tiny"), STEPS["lm"], "llama", 1))
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"also_score": ["snli"]}, r"also_score: 'snli' is not a pronoun task"),
-    ({"rate_task": "mrpc"}, r"rate_task: 'mrpc', expected one of tasks"),
-    ({"rate_factors": [1.0, 0.3]}, r"expected distinct values, smallest first"),
-    ({"variants": {"full": {"tasks": ["gap"]}}}, r"full.tasks: \['gap'\], expected a list of pol"),
-    ({"tasks": ["wsc273"]}, r"'wsc273' has no train split"),
-    ({"variants": {"full": {"lambda": 1}}}, r"variants.full.lambda: no such key, expected one of"),
-    ({"variants": {"full": {"models": ["gpt3"]}}}, r"full.models: \['gpt3'\], expected"),
-    ({"seeds": [1, 2]}, r"transfer.seeds \[1, 2\]: gpt2e has several seeds"),
-])  # fmt: skip
-def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
-    values = read_values(PAPER)
-    values["transfer"] |= changes
-    values["study"]["steps"] += ["examples", "transfer"]
-    values["study"]["seeds"], values["models"]["gpt2e"]["seeds"] = [1], [1, 2]
-    with pytest.raises(ParamsError, match=message):
-        parse(values, "params.yaml")
-
-
-def test_a_task_that_is_not_read_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    values = make_study(tmp_path)
-    values["examples"]["tasks"] = ["polarity", "wsc273", "winobias", "gap"]
-    with pytest.raises(ParamsError, match=r"tasks: winogrande is not among examples.tasks: add it"):
-        parse(values, "x")
-
-
-TEXT = "Sarah was a surgeon, Maria got the hard cases so she met the men and Ann's dog, too."
-
-
 def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list[tuple[int, int]]]:
     """The character after each token of each text, and its entity."""
     ends = [[end for _, end in tokenizer.encode(text).offsets] for text in texts]
@@ -639,8 +587,7 @@ def find(tokenizer: Tokenizer, *texts: str, shuffled: bool = False) -> list[list
     return [list(zip(*pair, strict=True)) for pair in zip(ends, labels, strict=True)]
 
 
-def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions() -> None:
-    tokenizer = teach(TEXT, 330)
+def test_a_name_has_its_label_and_shuffling_moves_labels_between_mentions(tokenizer):
     texts = [f"Sarah met Maria so {name} got the cases.\n" for name in ("Sarah", "Maria")]
     for entity, found in enumerate(find(tokenizer, *texts), start=1):
         assert {label for end, label in found if 18 < end <= 24} == {entity}

@@ -127,8 +127,7 @@ def test_a_server_that_is_killed_is_done_without(tmp_path: Path) -> None:
     how = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": tmp_path}
     with subprocess.Popen([*FORKS, *waits], env=SOURCE, **how) as process:
         assert process.stdout.readline() == "begun\n"
-        others = psutil.Process(process.pid).children()
-        [server] = (one for one in others if SERVE in one.cmdline())
+        [server] = (one for one in psutil.Process(process.pid).children() if SERVE in one.cmdline())
         server.kill()
         said, _ = process.communicate("go\n", timeout=LIMIT)
     assert said.startswith("entity-transformers ")

@@ -21,6 +21,8 @@ NOTHING = "Nothing to be done"
 CURRENT = "Data and pipelines are up to date."
 TAGGER = ("hidden: 8", "hidden: 9")
 WEIGHTS = "data/tiny/models/gpt2e/1/model.safetensors"
+ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_report"}
+TRAINED = ("--", "data/tiny/models/gpt2e/1/run.json")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,9 +87,6 @@ def test_the_paper_s_study_is_that_of_params_yaml(finished: Path) -> None:
     jobs = planned(finished, "paper")
     assert {"make_corpus paper", "train_lm paper gpt2", "make_report paper"} <= jobs
     assert not (finished / "data/paper").exists()
-
-
-ALL = {"train_lm", "score_perplexity", "score_embeddings", "score_ner", "make_report"}
 
 
 @pytest.mark.parametrize(("old", "new", "tiny", "other"), [
@@ -291,9 +290,6 @@ def test_of_a_run_that_failed_no_record_is_left(home: Path) -> None:
     change(home, *reversed(TAGGER))
     assert "score_ner" in snakemake(home, "--dry-run", "--", "score")
     assert not list(home.glob("data/**/*.stale"))
-
-
-TRAINED = ("--", "data/tiny/models/gpt2e/1/run.json")
 
 
 def start(folder: Path, *command: str) -> subprocess.Popen[bytes]:

@@ -182,10 +182,9 @@ class _Base(Section):
             seeds = {one: self.seeds_of(one) for one in tuned if self.takes_part(one, "transfer")}
             self.transfer.check_study(self.models, seeds)
         for step in filter(self.runs_step, ("mentions", "capacity")):
-            entries = [one for one in self.entries(*STEPS[step].needs or ())]
-            windows = {
-                self.reading(one)["window"] for one in entries if self.takes_part(one.name, step)
-            }
+            entries = self.entries(*STEPS[step].needs or ())
+            taking = [one for one in entries if self.takes_part(one.name, step)]
+            windows = {self.reading(one)["window"] for one in taking}
             if len(windows) > 1:
                 yield (
                     f"{step}: its models read windows of {' and '.join(map(str, sorted(windows)))}"

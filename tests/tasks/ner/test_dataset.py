@@ -59,10 +59,8 @@ def test_spans_come_back_from_the_tags(tokens, data):
     n = end + 1
     starts = (0, *sorted(data.draw(st.sets(st.integers(1, n), max_size=3)) - {n}))
     sentences = build_sentences([make_document(n, starts, spans)], np.arange(n), ("A", "B", "C"))
-    cut = sorted({*starts, n})
-    parts = list(itertools.pairwise(cut))
+    parts = list(itertools.pairwise(sorted({*starts, n})))
     pieces = [(max(s, a), min(e, b), x) for s, e, x in spans for a, b in parts]
-    expected = [piece for piece in pieces if piece[0] < piece[1]]
     found: list[tuple[int, int, str]] = []
     for position, tag in enumerate(sentences.tags):
         name = sentences.tag_names[tag]
@@ -71,7 +69,7 @@ def test_spans_come_back_from_the_tags(tokens, data):
         elif name.startswith("I-"):
             assert found[-1][1:] == (position, name[2:])
             found[-1] = (found[-1][0], position + 1, name[2:])
-    assert found == expected
+    assert found == [piece for piece in pieces if piece[0] < piece[1]]
 
 
 def test_a_sentence_without_an_end_is_read_in_pieces(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,9 @@ from entity_transformers.tasks.ner.scoring import Score, count_spans, score_span
 
 LABELS, UNSEEN = ("LOC", "PER"), ("LAW",)
 TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER", "B-LAW", "I-LAW")
+sentence_pairs = st.lists(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=7), max_size=5
+)
 
 
 def make_gold(sentences: list[list[int]]) -> TaggedSentences:
@@ -44,11 +47,6 @@ def brute(gold: Counter, guess: Counter, keys: list) -> Score:
     right, support, predicted = len(mine & theirs), len(mine), len(theirs)
     shares = [(right, predicted), (right, support), (2 * right, support + predicted)]
     return Score(*(part / whole if whole else 0.0 for part, whole in shares), predicted, support)
-
-
-sentence_pairs = st.lists(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), min_size=1, max_size=7), max_size=5
-)
 
 
 @settings(max_examples=150)
@@ -91,8 +89,7 @@ def test_scores_equal_brute_force(pairs: list, data: st.DataObject | None) -> No
 
 def test_scores_are_seqevals_and_scikit_learns() -> None:
     rng = np.random.default_rng(1)
-    sentences = [rng.integers(0, 7, rng.integers(1, 9)).tolist() for _ in range(60)]
-    gold = make_gold(sentences)
+    gold = make_gold([rng.integers(0, 7, rng.integers(1, 9)).tolist() for _ in range(60)])
     predicted = np.where(rng.random(len(gold.tags)) < 0.6, gold.tags, rng.integers(0, 5))
     names = np.array(TAGS, dtype=object)
     cut = [np.split(names[tags], gold.offsets[1:-1]) for tags in (gold.tags, predicted)]
@@ -110,8 +107,7 @@ def test_scores_are_seqevals_and_scikit_learns() -> None:
 
 
 def test_a_label_row_is_the_mean_of_its_b_and_i_rows() -> None:
-    gold = make_gold([[1, 2, 2, 0, 3]])
-    found = score_tags(gold, np.array([1, 2, 0, 2, 3], np.int16))
+    found = score_tags(make_gold([[1, 2, 2, 0, 3]]), np.array([1, 2, 0, 2, 3], np.int16))
     assert found["row"]["B-LOC"] == (1, 1, 1, 1, 1)
     assert found["row"]["I-LOC"] == (0.5, 0.5, 0.5, 2, 2)
     assert found["label"]["LOC"] == (0.75, 0.75, 0.75, 3, 3)

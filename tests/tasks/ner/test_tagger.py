@@ -1,7 +1,6 @@
 """The tagger against nn.LSTM, tanh(W h + b) and pytorch-crf; over several layers; later vectors."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,8 +80,7 @@ def test_emissions_loss_and_decoding_equal_a_plain_transcription(dtype: type, ta
     assert shapes.get("between.0.weight") == ((6, 12) if tanh else None)
     tags = torch.randint(0, 5, (4, 9))
     peer = Peer(tagger)
-    emissions = tagger(ROWS, MASK)
-    torch.testing.assert_close(emissions[MASK], peer(ROWS)[MASK], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(tagger(ROWS, MASK)[MASK], peer(ROWS)[MASK], rtol=1e-5, atol=1e-6)
     loss = tagger.loss(ROWS, tags, MASK)
     expected = -peer.crf(peer(ROWS), tags, MASK, reduction="mean")
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
@@ -126,7 +124,7 @@ def test_dropout_before_and_after_the_lstms_in_training_only() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_vectors_may_be_a_read_only_map(tmp_path: Path) -> None:
+def test_vectors_may_be_a_read_only_map(tmp_path):
     tagger = make_tagger()
     np.save(tmp_path / "vectors.npy", tagger.vectors.numpy())
     again = Tagger(np.load(tmp_path / "vectors.npy", mmap_mode="r"), LABELS, PARAMS).eval()
@@ -156,9 +154,8 @@ def test_a_mix_of_one_layer_is_that_layer(layer: int) -> None:
     """Bit for bit, in the mix and in a tagger of that layer alone."""
     tagger, alone = make_tagger(STACKED), make_tagger(STACKED[:, layer])
     assert tagger.mix is not None
-    scores = [200.0 if j == layer else 0.0 for j in range(LAYERS)]
     layers = torch.from_numpy(STACKED).float()
-    set_mix(tagger.mix, scores)
+    set_mix(tagger.mix, [200.0 if j == layer else 0.0 for j in range(LAYERS)])
     assert tagger.mix.weights.tolist() == [float(j == layer) for j in range(LAYERS)]
     assert torch.equal(tagger.mix(layers), layers[:, layer])
     assert torch.equal(tagger(ROWS, MASK), alone(ROWS, MASK))

@@ -118,8 +118,7 @@ def test_poor_data_give_defined_results() -> None:
     assert predict(result.tagger, empty, batch=4).tolist() == []
     found = score_spans(empty, predict(result.tagger, empty, batch=4))
     assert found["average"]["micro"].support == 0
-    one_word = make_plain(1, ("PERSON", "PLACE"))
-    assert predict(result.tagger, one_word, batch=4).shape == (1,)
+    assert predict(result.tagger, make_plain(1, ("PERSON", "PLACE")), batch=4).shape == (1,)
     nothing = train_tagger(make_plain(1), make_plain(1), VECTORS, short, seed=1)
     assert not predict(nothing.tagger, make_plain(3), batch=4).any()  # no label in train
 
