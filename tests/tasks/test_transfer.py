@@ -475,14 +475,14 @@ def test_a_model_learns_what_a_word_tells(recipe: Recipe, tokenizer: Tokenizer) 
     assert finetuned.predict(model, inputs, batch=5).tolist() == [one.label for one in inputs]
 
 
-def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
+def make_study(folder: Path) -> dict[str, Any]:
     """The study of the paper with the steps on tasks, on a few examples of each."""
     values = read_values(PAPER)
     values["study"]["steps"] = ["corpus", "lm", "examples", "transfer"]
     values["lm"] |= SMALL | {"window": WINDOW}
     proposed = {"kind": "gpt2e", "role": "proposed", "labels": "gold"}
     values["models"] = {"gpt2": {"kind": "gpt2"}, "gpt2e": proposed}
-    data = task_files.write_tasks(tmp_path / "data", 6)
+    data = task_files.write_tasks(folder / "data", 6)
     values["examples"] = values["examples"] | {"path": str(data)}
     values["transfer"] |= {
         "epochs": 1, "tasks": ["polarity", "winogrande", "gap"], "seeds": [1, 2],
@@ -496,6 +496,11 @@ def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog
             "few": {"examples": 1, "learning_rate": 1e-3, "tasks": ["polarity"]},
         },
     }  # fmt: skip
+    return values
+
+
+def test_the_steps_run_on_a_study_s_models_and_go_on(tokenizer, tmp_path, caplog, monkeypatch):
+    values = make_study(tmp_path)
     params = parse(values, "tiny")
     monkeypatch.chdir(tmp_path)
     run = Run(params, STEPS["transfer"], "gpt2e", 1)
