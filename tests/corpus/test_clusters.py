@@ -10,7 +10,7 @@ from refused import refused
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import clusters, detect_format, read_corpus
+from entity_transformers.corpus.readers import File, clusters, detect_format, read_corpus
 
 WORDS = ["Ada", "met", "her", "friend", "."]
 SPANS = [[[0, 0], [2, 2]], [[2, 3]]]
@@ -20,7 +20,7 @@ TEXT = "Ada met her friend."
 
 def read_row(row: dict[str, Any], ledger: Ledger | None = None) -> Document:
     lines = [json.dumps(row) + "\n"]
-    [document] = clusters.read_clusters(lines, "f", "f", "train", ledger or Ledger())
+    [document] = clusters.read_clusters(File(lines, "f", "f", "train"), ledger or Ledger())
     return document
 
 

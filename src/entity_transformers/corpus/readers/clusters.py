@@ -13,7 +13,7 @@ Refused, with the key named: a row with two keys that contradict each other, spa
 ignored. A chain's number is that of its cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Match, Reader, read_files
+from entity_transformers.corpus.readers import File, Match, Reader, read_files
 from entity_transformers.corpus.readers.jsonl import (
     LONGEST_ROW,
     PATTERNS,
@@ -71,16 +71,11 @@ class Row(BaseModel):
     split: str = "train"
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
-    return read_files(path, PATTERNS, ledger, read_clusters, LONGEST_ROW)
-
-
-def read_clusters(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
-    """Yield the documents of a file's lines; a bad row raises CorpusError or is recorded."""
-    names = number_names(name)
+def read_clusters(file: File, ledger: Ledger) -> Iterator[Document]:
+    """Yield a file's documents, nameless ones named after the file; a bad row raises CorpusError or
+    is recorded.
+    """
+    names = number_names(file.name)
 
     def parse(values: Mapping[str, Any], where: str) -> Document:
         nameless = next(names)
@@ -89,7 +84,7 @@ def read_clusters(
         found = _read_text(row, where) if "text" in row else _read_words(row, where, ledger)
         return parse_row({"name": named or nameless, "split": row["split"], **found}, where)
 
-    return read_rows(lines, source, split, ledger, parse)
+    return read_rows(file, ledger, parse)
 
 
 def _check(values: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -209,4 +204,9 @@ def recognise(path: Path) -> Match | None:
     return recognise_rows(path, "clusters", "its rows have clusters")
 
 
-READER = Reader(name="clusters", read=read, recognise=recognise, patterns=PATTERNS)
+READER = Reader(
+    name="clusters",
+    read=read_files(PATTERNS, read_clusters, LONGEST_ROW),
+    recognise=recognise,
+    patterns=PATTERNS,
+)

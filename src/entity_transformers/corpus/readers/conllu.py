@@ -22,14 +22,12 @@ from entity_transformers.corpus.document import CorpusError, Document, Mention, 
 from entity_transformers.corpus.files import (
     check_lines,
     check_text,
-    find_files,
-    first_line,
     is_html,
     number_names,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers import File, Match, Reader, read_files, recognise_files
 from entity_transformers.corpus.readers.ontonotes import TAGS
 
 PENN = frozenset((*TAGS, "#", "GW", "_"))
@@ -119,43 +117,34 @@ class Block:
     lines: list[str] = field(default_factory=list)
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file or of a folder's files."""
-    return read_files(path, _PATTERNS, ledger, read_documents)
-
-
-def read_documents(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
-    """Yield the documents of a file's lines, nameless ones named after ``name``; a bad one raises
-    CorpusError or is recorded.
+def read_documents(file: File, ledger: Ledger) -> Iterator[Document]:
+    """Yield a file's documents, nameless ones named after the file; a bad one raises CorpusError or
+    is recorded.
     """
-    names, empty = number_names(name), True
-    for block in split_documents(lines):
+    names, empty = number_names(file.name), True
+    for block in split_documents(file.lines):
         empty = False
-        where = label = f"{source}, line {block.first}"
-        try:
+        where = f"{file.path}, line {block.first}"
+        with ledger.recording(where):
             check_text(block.name, where)
-            own = block.name or next(names)
-            label = f"{own}#0"
-            if ledger.admits(own, 0):
-                table = read_table(block, source)
-                if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
-                    message = "most words are _, expected the words of the text: leave it out"
-                    raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
-                yield make_document(
-                    own,
-                    split,
-                    table.words,
-                    table.sentence_starts,
-                    read_mentions(table, ledger),
-                    tags=choose_tags(table),
-                    spaces=table.space_after,
-                )
-        except CorpusError as error:
-            ledger.reject(label, error)
+            name = block.name or next(names)
+            with ledger.recording(f"{name}#0"):
+                if ledger.admits(name, 0):
+                    table = read_table(block, file.path)
+                    if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
+                        message = "most words are _, expected the words of the text: leave it out"
+                        raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
+                    yield make_document(
+                        name,
+                        file.split,
+                        table.words,
+                        table.sentence_starts,
+                        read_mentions(table, ledger),
+                        tags=choose_tags(table),
+                        spaces=table.space_after,
+                    )
     if empty:
-        raise CorpusError(f"{source}: no words in this file, expected CoNLL-U: remove it")
+        raise CorpusError(f"{file.path}: no words in this file, expected CoNLL-U: remove it")
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[Block]:
@@ -380,14 +369,8 @@ def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list
 
 def recognise(path: Path) -> Match | None:
     """Recognise a first comment as in CoNLL-U, or the name of the file or of one in the folder."""
-    if path.is_dir():
-        found = find_files(path, _PATTERNS)
-        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
-    if _FIRST.match(first_line(path)):
-        return Match(Evidence.CONTENT, "it begins with a CoNLL-U comment")
-    if path.name.endswith((".conllu", ".conllu.gz")):
-        return Match(Evidence.NAME, "it is a *.conllu file")
-    return None
+    why = ("it begins with a CoNLL-U comment", "it is a *.conllu file")
+    return recognise_files(path, _PATTERNS, _FIRST.match, *why)
 
 
-READER = Reader(name="conllu", read=read, recognise=recognise, patterns=_PATTERNS)
+READER = Reader("conllu", read_files(_PATTERNS, read_documents), recognise, patterns=_PATTERNS)

@@ -6,7 +6,7 @@ A row needs ``name`` and ``words``; everything else has a default: {"name": "let
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,8 +31,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.mentions import flatten_entities
-from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers import Evidence, File, Match, Reader, read_files
 
 LONGEST_ROW = 100_000_000
 """Most characters of a row, which holds a whole document."""
@@ -94,46 +93,31 @@ class Row(BaseModel):
         return self
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield a file's or folder's documents, by path, which names the split of rows without one."""
-    return read_files(path, PATTERNS, ledger, read_documents, LONGEST_ROW)
-
-
-def read_documents(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
+def read_documents(file: File, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of a file's lines, each of which has a name of its own."""
-    return read_rows(lines, source, split, ledger, parse_row)
+    return read_rows(file, ledger, parse_row)
 
 
 def read_rows(
-    lines: Iterable[str],
-    source: str,
-    split: str,
-    ledger: Ledger,
-    parse: Callable[[Mapping[str, Any], str], Document],
+    file: File, ledger: Ledger, parse: Callable[[Mapping[str, Any], str], Document]
 ) -> Iterator[Document]:
     """Yield the documents that ``parse`` makes of each line's JSON object and its place; a bad row
     raises CorpusError or is recorded.
     """
     empty = True
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(file.lines, 1):
         if line == "\n":
             continue
         empty = False
-        where = f"{source}, line {number}"
-        try:
+        where = f"{file.path}, line {number}"
+        with ledger.recording(where):
             check_text(line, where, LONGEST_ROW)
-            document = parse({"split": split, **_parse(line, where)}, where)
+            document = parse({"split": file.split, **_parse(line, where)}, where)
             if ledger.admits(document.name, document.part):
-                entities = document.named_entities
-                flat = None if entities is None else flatten_entities(entities, ledger)
-                yield replace(document, named_entities=flat)
-        except CorpusError as error:
-            ledger.reject(where, error)
+                yield document
     if empty:
-        fault = f"{source}: no document in this file, expected one JSON object per line"
-        ledger.reject(source, CorpusError(fault))
+        fault = f"{file.path}: no document in this file, expected one JSON object per line"
+        ledger.reject(file.path, CorpusError(fault))
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:
@@ -212,4 +196,10 @@ def recognise(path: Path) -> Match | None:
     return recognise_rows(path, "jsonl", "it begins with a JSON object")
 
 
-READER = Reader(name="jsonl", read=read, recognise=recognise, splits=SPLITS, patterns=PATTERNS)
+READER = Reader(
+    name="jsonl",
+    read=read_files(PATTERNS, read_documents, LONGEST_ROW),
+    recognise=recognise,
+    splits=SPLITS,
+    patterns=PATTERNS,
+)

@@ -19,14 +19,13 @@ from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.files import (
     SPLIT_NAMES,
     find_files,
-    first_line,
     open_lines,
     shown,
     split_from_path,
     split_name,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.readers import Evidence, Match, Reader, recognise_files
 from entity_transformers.corpus.sources import Dataset, DownloadError
 
 log = logging.getLogger(__name__)
@@ -177,16 +176,11 @@ def _find_names(features: Any, key: str) -> list[str] | None:
 
 def recognise(path: Path) -> Match | None:
     """Recognise the first line of a file, its name, or the names of a folder's files."""
-    if path.is_dir():
-        found = find_files(path, (*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel"))
-        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
     if path.suffix == ".parquet":
         return Match(Evidence.NAME, "it is a *.parquet file")
-    if first_line(path).startswith("#begin document"):
-        return Match(Evidence.CONTENT, "it begins with #begin document")
-    if path.name.removesuffix(".gz").endswith(("_conll", ".conll", "_skel")):
-        return Match(Evidence.NAME, "it is a *_conll, *.conll or *_skel file")
-    return None
+    patterns = (*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel", "*_skel.gz")
+    why = ("it begins with #begin document", "it is a *_conll, *.conll or *_skel file")
+    return recognise_files(path, patterns, lambda line: line.startswith("#begin document"), *why)
 
 
 def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]:
