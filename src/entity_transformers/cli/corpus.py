@@ -12,7 +12,7 @@ from entity_transformers.corpus.document import to_row
 from entity_transformers.corpus.download import datasets, locate
 from entity_transformers.corpus.readers import detect_format, read_corpus, registry
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
-from entity_transformers.resolve import layers
+from entity_transformers.resolve import base
 from entity_transformers.resolve.registry import make_resolver
 
 log = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ def annotate(
     """Find coreference chains in a corpus and write it as the JSON lines that every study reads."""
     corpus = read_corpus(detect_format(file)[0] if format == "auto" else format, file)
     counts: Counter[str] = Counter()
-    found = layers.annotate(corpus, make_resolver(resolver), None, counts)
+    found = base.annotate(corpus, make_resolver(resolver), None, counts)
     write_json_lines(output, map(to_row, found))
-    log.info("%s", layers.show_counts(counts))
+    log.info("%s", base.show_counts(counts))
 
 
 def fetch_data(

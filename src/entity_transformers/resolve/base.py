@@ -1,6 +1,7 @@
 """Resolvers, which find the chains of unannotated text; `registry` has them by name."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -51,3 +52,23 @@ def resolve(
     if policy is not None:
         mentions = list(flatten(mentions, len(document.words), policy)[0])
     return replace(document, mentions=tuple(mentions))
+
+
+def annotate(
+    documents: Iterable[Document], resolver: Resolver, policy: Nesting | None, counts: Counter[str]
+) -> Iterator[Document]:
+    """Yield the documents with the resolver's mentions in place of their own, and add the numbers
+    of documents, words, mentions and entities to ``counts``.
+    """
+    for document in documents:
+        found = resolve(resolver, document, policy)
+        counts["documents"] += 1
+        counts["words"] += len(found.words)
+        counts["mentions"] += len(found.mentions)
+        counts["entities"] += len({mention.chain for mention in found.mentions})
+        yield found
+
+
+def show_counts(counts: Counter[str]) -> str:
+    """Format the counts as one line."""
+    return ", ".join(f"{number:,} {what}" for what, number in counts.items())
