@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.document import DocumentReader
-from entity_transformers.resolve.names import Names
+from entity_transformers.resolve.names import find_names
 from entity_transformers.tasks.remember import TextMemory, keep_nothing
 
 WORDS = (
@@ -37,7 +37,7 @@ def reader() -> DocumentReader:
 
 
 def make_memory(reader: DocumentReader, count: int = len(WORDS), **how: Any) -> TextMemory:
-    resolver = Names(causal=True)
+    resolver = find_names(causal=True)
     return TextMemory(reader, make_document(count), resolver, **{"budget": BUDGET, **how})
 
 
@@ -196,7 +196,7 @@ def test_half_an_emoji_is_refused_with_its_place(reader: DocumentReader) -> None
 
 def test_what_cannot_write_is_said(reader: DocumentReader) -> None:
     with pytest.raises(ValueError, match="resolver names reads ahead"):
-        TextMemory(reader, make_document(), Names())
+        TextMemory(reader, make_document(), find_names())
     lstm = DocumentReader(lively_model("lstm", TOKENIZER.get_vocab_size()), TOKENIZER, window=8)
     with pytest.raises(ValueError, match="LSTM cannot generate text"):
         TextMemory(lstm, replace(make_document())).continue_text(3, 1)

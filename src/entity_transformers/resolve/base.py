@@ -1,9 +1,8 @@
 """Resolvers, which find the chains of unannotated text; `registry` has them by name."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from entity_transformers.corpus.document import Document, Mention, reading_order
 from entity_transformers.corpus.mentions import Nesting, flatten
@@ -13,24 +12,25 @@ class ResolverError(ValueError):
     """A resolver failed; the message names it, document, place and value, and what to do."""
 
 
-class Resolver(Protocol):
+@dataclass(frozen=True)
+class Resolver:
     """Finds the entities of one document.
 
-    name    how layers (``resolver:NAME``) and tables write it
-    causal  whether a mention depends on nothing after the word that follows it; changing the words
-            after word t then changes no mention whose ``end`` is at most t, nor its entity
-
-    ``resolve`` is given words, sentence starts, and tags and spaces where they are known, never
-    gold chains or named entities, and returns mentions with any integers as their entities.
+    name     how layers (``resolver:NAME``) and tables write it
+    resolve  is given words, sentence starts, and tags and spaces where they are known, never gold
+             chains or named entities, and returns mentions with any integers as their entities
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    resolve: Callable[[Document], Sequence[Mention]]
 
     @property
-    def causal(self) -> bool: ...
-
-    def resolve(self, document: Document) -> Sequence[Mention]: ...
+    def causal(self) -> bool:
+        """Whether a mention depends on nothing after the word that follows it, as the name says;
+        changing the words after word t then changes no mention whose ``end`` is at most t, nor its
+        entity.
+        """
+        return self.name.endswith("-causal")
 
 
 def resolve(

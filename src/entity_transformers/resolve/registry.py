@@ -15,41 +15,27 @@ SLOTS = 512
 """Number of slots: about as many as a novel has names."""
 
 
-class Slots:
+def _fill_slots(document: Document) -> list[Mention]:
     """Resolver ``slots-causal``, a control without coreference: every word is a mention, and its
-    entity is one of `SLOTS` numbers in turn, so that a memory of entities becomes one of slots that
-    hold the latest words.
+    entity is one of `SLOTS` numbers in turn, from 1, so that a memory of entities becomes one of
+    slots that hold the latest words.
     """
-
-    causal = True
-    name = "slots-causal"
-
-    def resolve(self, document: Document) -> list[Mention]:
-        """Return mentions in reading order; entity numbers go from 1 to `SLOTS` and start over."""
-        return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
+    return [Mention(at, at + 1, at % SLOTS + 1) for at in range(len(document.words))]
 
 
-class Answers:
-    """Resolver ``file:PATH``: the chains of a corpus file in any format, with the same words."""
+def _read_answers(path: Path) -> Resolver:
+    """Return resolver ``file:PATH``: the chains of a corpus file in any format, which must have a
+    document of the same name, or only one document, with the same words.
+    """
+    documents = {one.id: one for one in read_corpus(detect_format(path)[0], path)}
 
-    causal = False
-    name = "file"
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._documents = {one.id: one for one in read_corpus(detect_format(path)[0], path)}
-
-    def resolve(self, document: Document) -> Sequence[Mention]:
-        """Return the mentions of the file's document of the same name, or of its only document;
-        ResolverError if there is neither, or if its words differ.
-        """
-        own = self._documents.get(document.id)
-        if own is None and len(self._documents) == 1:
-            [own] = self._documents.values()
+    def resolve(document: Document) -> Sequence[Mention]:
+        own = documents.get(document.id)
+        if own is None and len(documents) == 1:
+            [own] = documents.values()
         if own is None:
             raise ResolverError(
-                f"{self._path}: no document {document.id}, expected the names of the annotated"
-                " corpus"
+                f"{path}: no document {document.id}, expected the names of the annotated corpus"
             )
         ours, theirs = own.words, document.words
         if ours != theirs:
@@ -57,17 +43,19 @@ class Answers:
             at = next((i for i in range(common) if ours[i] != theirs[i]), common)
             here, there = (shown(" ".join(words[at : at + 3])) for words in (ours, theirs))
             raise ResolverError(
-                f"{self._path}, document {own.id}, word {at + 1}: {here}, but {there} in the"
-                " annotated text: split both into the same words"
+                f"{path}, document {own.id}, word {at + 1}: {here}, but {there} in the annotated"
+                " text: split both into the same words"
             )
         return own.mentions
 
+    return Resolver("file", resolve)
 
-def _names(causal: bool = False, pronouns: bool = False) -> Resolver:
+
+def _names(**how: bool) -> Resolver:
     # imported here, and by name, so that a study's digest covers the rules of its resolver
-    from entity_transformers.resolve.names import Names
+    from entity_transformers.resolve.names import find_names
 
-    return Names(causal, pronouns)
+    return find_names(**how)
 
 
 REGISTRY: dict[str, Callable[[], Resolver]] = {
@@ -76,7 +64,7 @@ REGISTRY: dict[str, Callable[[], Resolver]] = {
     "names-causal": partial(_names, causal=True),
     "names-pronouns": partial(_names, pronouns=True),
     "names-pronouns-causal": partial(_names, causal=True, pronouns=True),
-    "slots-causal": Slots,
+    "slots-causal": lambda: Resolver("slots-causal", _fill_slots),
 }
 """What creates each resolver, by name; a program may add its own."""
 
@@ -87,7 +75,7 @@ def make_resolver(name: str) -> Resolver:
     """
     name = name.removeprefix("resolver:")
     if name.startswith(FILE):
-        return Answers(Path(name.removeprefix(FILE)))
+        return _read_answers(Path(name.removeprefix(FILE)))
     if name not in REGISTRY:
         raise ResolverError(f"resolver {name!r}, expected one of {', '.join(REGISTRY)}, {FILE}PATH")
     return REGISTRY[name]()
