@@ -115,7 +115,7 @@ def read_lambada(text: lambada.Text) -> Any:
 
 FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
-    "jsonl": accepted(jsonl.read_documents),
+    "jsonl": accepted(jsonl.read_rows),
     "gum": read_gum,
     "conllu": accepted(conllu.read_documents),
     "clusters": accepted(clusters.read_clusters),

@@ -14,7 +14,7 @@ ignored. A chain's number is that of its cluster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,25 +126,21 @@ def _read_words(row: Mapping[str, Any], where: str, ledger: Ledger) -> dict[str,
     them, are left out and counted, and so are mentions of such words alone.
     """
     key, clusters = _pick(row, _CLUSTERS, where)
+    sentences = [sentence for sentence in row.get("sentences", ()) if sentence]
     if "sentences" in row:
-        sentences = [sentence for sentence in row["sentences"] if sentence]
-        words = [word for sentence in sentences for word in sentence]
-        if any(row.get(one, words) != words for one in _WORDS):
-            raise CorpusError(f"{where}: sentences disagree with the other words: remove one")
-    else:
-        _, words = _pick(row, _WORDS, where)
-        sentences = [words]
+        row = {**row, "sentences": list(chain.from_iterable(sentences))}
+    _, words = _pick(row, (*_WORDS, "sentences"), where)
     if words[:1] == ["[CLS]"]:
         raise CorpusError(f"{where}: the first word is [CLS]: found word pieces, expected words")
     mentions = []
-    for chain, cluster in enumerate(clusters):
+    for number, cluster in enumerate(clusters):
         for i, (first, last) in enumerate(cluster):
             if not first <= last < len(words):
                 raise CorpusError(
-                    f"{where}: {key}[{chain}][{i}]: {[first, last]}, expected a mention's first"
+                    f"{where}: {key}[{number}][{i}]: {[first, last]}, expected a mention's first"
                     f" and last word (the last one included), out of {len(words)} words"
                 )
-            mentions.append((first, last + 1, chain))
+            mentions.append((first, last + 1, number))
     if len(mentions) >= ENOUGH and all(end - start > 1 for start, end, _ in mentions):
         raise CorpusError(
             f"{where}: {key}: none of {len(mentions)} mentions has a single word: their ends seem"
@@ -152,10 +148,10 @@ def _read_words(row: Mapping[str, Any], where: str, ledger: Ledger) -> dict[str,
         )
     # the number of words kept before each place
     before = [*accumulate((not word.isspace() for word in words), initial=0)]
-    kept = [(before[start], before[end], chain) for start, end, chain in mentions]
+    kept = [(before[start], before[end], number) for start, end, number in mentions]
     ledger.counts["words_of_white_space"] += len(words) - before[-1]
     ledger.counts["mentions_of_white_space"] += sum(start == end for start, end, _ in kept)
-    firsts = accumulate((len(sentence) for sentence in sentences[:-1]), initial=0)
+    firsts = accumulate((len(sentence) for sentence in sentences), initial=0)
     starts = {before[first] for first in firsts} - {before[-1]}
     return {
         "words": [word for word in words if not word.isspace()],
@@ -170,12 +166,12 @@ def _read_text(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     text = row["text"]
     check_text(text, where, LONGEST_ROW, HALVES)
     spans: list[tuple[int, int]] = []
-    for chain, cluster in enumerate(clusters):
+    for number, cluster in enumerate(clusters):
         for i, (start, end) in enumerate(cluster):
             if not start < end <= len(text) or text[start:end].isspace():
                 raise CorpusError(
-                    f"{where}: {key}[{chain}][{i}]: {[start, end]}, expected the first character of"
-                    f" a mention and the one after its last, out of {len(text)} characters"
+                    f"{where}: {key}[{number}][{i}]: {[start, end]}, expected the first character"
+                    f" of a mention and the one after its last, out of {len(text)} characters"
                 )
             spans.append((start, end))
     strings = row.get("clusters_strings")
@@ -190,12 +186,12 @@ def _read_text(row: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: {key}: most spans split words ({shown(text[slice(*spans[0])])}), expected"
             " [start, end) in characters, the end excluded"
         )
-    chains = [chain for chain, cluster in enumerate(clusters) for _ in cluster]
+    chains = [number for number, cluster in enumerate(clusters) for _ in cluster]
     return {
         "words": found.words,
         "space_after": found.spaces,
         "sentence_starts": found.starts,
-        "mentions": [(*span, chain) for span, chain in zip(found.spans, chains, strict=True)],
+        "mentions": [(*span, number) for span, number in zip(found.spans, chains, strict=True)],
     }
 
 

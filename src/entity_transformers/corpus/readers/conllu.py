@@ -12,7 +12,7 @@ place-103), are read; others are refused. Format: Nedoluzhko et al. (2022), Core
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -93,18 +93,6 @@ class Table:
     def fault(self, line: int, message: str, column: int) -> CorpusError:
         """Return the error at a line."""
         return CorpusError(f"{self.source}, line {line}, column {column}: {message}")
-
-    def add_word(self, fields: Sequence[str], line: int, space_after: bool) -> None:
-        """Append the word of a row."""
-        for column in (2, 4, 5):
-            if fields[column - 1].split() != [fields[column - 1]]:
-                message = f"{shown(fields[column - 1])}, expected a string without white space"
-                raise self.fault(line, message, column)
-        self.words.append(fields[1])
-        self.universal.append(fields[3])
-        self.tags.append(fields[4])
-        self.lines.append(line)
-        self.space_after.append(space_after)
 
 
 @dataclass
@@ -196,10 +184,18 @@ def read_table(block: Block, source: str) -> Table:
             if fresh:
                 table.sentence_starts.append(len(table.words))
                 fresh = False
+            for column in (2, 4, 5):
+                if fields[column - 1].split() != [fields[column - 1]]:
+                    found = shown(fields[column - 1])
+                    message = f"{found}, expected a string without white space"
+                    raise table.fault(number, message, column)
+            table.words.append(fields[1])
+            table.universal.append(fields[3])
+            table.tags.append(fields[4])
+            table.lines.append(number)
             # no space inside a multiword token
             inside = position <= joined_until
-            after = (space and position == joined_until) if inside else spaced
-            table.add_word(fields, number, after)
+            table.space_after.append((space and position == joined_until) if inside else spaced)
         _add_cell(table, fields[9], number, kind)
     if not table.words:
         raise CorpusError(

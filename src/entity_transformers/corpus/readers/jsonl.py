@@ -93,13 +93,24 @@ class Row(BaseModel):
         return self
 
 
-def read_documents(file: File, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file's lines, each of which has a name of its own."""
-    return read_rows(file, ledger, parse_row)
+def parse_row(values: Mapping[str, Any], where: str) -> Document:
+    """Return the document of a JSON object; CorpusError at ``where`` for anything invalid."""
+    for key in values:  # pydantic can't name a key that is not UTF-8
+        if key not in KEYS:
+            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
+    try:
+        row = Row.model_validate(values)
+    except ValidationError as error:
+        raise CorpusError(f"{where}, {describe_fault(error)}") from None
+    labels = [label for *_, label in row.named_entities or []]
+    texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
+    check_text("".join(texts), where, LONGEST_ROW)
+    document = from_row(dict(row))
+    return replace(document, mentions=tuple(sorted(document.mentions, key=reading_order)))
 
 
 def read_rows(
-    file: File, ledger: Ledger, parse: Callable[[Mapping[str, Any], str], Document]
+    file: File, ledger: Ledger, parse: Callable[[Mapping[str, Any], str], Document] = parse_row
 ) -> Iterator[Document]:
     """Yield the documents that ``parse`` makes of each line's JSON object and its place; a bad row
     raises CorpusError or is recorded.
@@ -137,22 +148,6 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is given twice in " + ", ".join(key for key, _ in pairs))
     return found
-
-
-def parse_row(values: Mapping[str, Any], where: str) -> Document:
-    """Return the document of a JSON object; CorpusError at ``where`` for anything invalid."""
-    for key in values:  # pydantic can't name a key that is not UTF-8
-        if key not in KEYS:
-            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
-    try:
-        row = Row.model_validate(values)
-    except ValidationError as error:
-        raise CorpusError(f"{where}, {describe_fault(error)}") from None
-    labels = [label for *_, label in row.named_entities or []]
-    texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
-    check_text("".join(texts), where, LONGEST_ROW)
-    document = from_row(dict(row))
-    return replace(document, mentions=tuple(sorted(document.mentions, key=reading_order)))
 
 
 def describe_fault(error: ValidationError) -> str:
@@ -198,7 +193,7 @@ def recognise(path: Path) -> Match | None:
 
 READER = Reader(
     name="jsonl",
-    read=read_files(PATTERNS, read_documents, LONGEST_ROW),
+    read=read_files(PATTERNS, read_rows, LONGEST_ROW),
     recognise=recognise,
     splits=SPLITS,
     patterns=PATTERNS,
