@@ -120,7 +120,6 @@ def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Itera
 
 
 def _parse(block: Block, name: str, part: int, split: str) -> Document:
-    """Parse the document of a block; CorpusError names the line, column and value of a fault."""
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:
         last = block.first + len(block.lines)
@@ -157,9 +156,7 @@ def _parse(block: Block, name: str, part: int, split: str) -> Document:
 
 
 def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
-    """Return the fields of every word, and each sentence's first word. CorpusError unless rows have
-    enough columns, equally many in a sentence, one document and part, and a numeric word number.
-    """
+    """Return the fields of every word, and each sentence's first word."""
     rows: list[list[str]] = []
     starts: list[int] = []
     fresh, width = True, 0
@@ -210,11 +207,8 @@ def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
 
 
 def match_chains(block: Block, cells: Iterable[tuple[int, str]]) -> list[Mention]:
-    """Return the mentions of the (word, cell) pairs, in reading order.
-
-    Each chain has its own stack, so chains may cross and a chain may nest in itself (the inner span
-    closes first). CorpusError for a cell that is no bracket expression, and for the first bracket
-    without a partner.
+    """Return the mentions of the (word, cell) pairs, in reading order. Each chain has its own
+    stack, so chains may cross and a chain may nest in itself (the inner span closes first).
     """
     column = "coreference (the last)"
     stacks: dict[int, list[int]] = defaultdict(list)
@@ -244,8 +238,7 @@ def match_chains(block: Block, cells: Iterable[tuple[int, str]]) -> list[Mention
 
 def match_types(block: Block, cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
     """Return the typed spans of the (word, cell) pairs, which may nest, by descending ends and an
-    outer one before an inner one; a malformed cell or a bracket without a partner raises
-    CorpusError.
+    outer one before an inner one.
     """
     entities: list[NamedEntity] = []
     opened: list[tuple[int, str]] = []
@@ -272,9 +265,7 @@ def match_types(block: Block, cells: Iterable[tuple[int, str]]) -> list[NamedEnt
 
 
 def restore_words(block: Block, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words as in running text, with the escapes of brackets, ``&``, ``.`` and ``?``
-    undone. CorpusError for a word with white space inside and for a skeleton's ``[WORD]``.
-    """
+    """Return the words as in running text, without the escapes of brackets, marks and ``&``."""
     if _SKELETON in words:
         message = (
             f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
@@ -286,9 +277,7 @@ def restore_words(block: Block, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def restore_tags(block: Block, tags: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the tags as written, with ``XX`` (OntoNotes' own sign) for missing ones; None if all
-    are missing. CorpusError for a tag with white space inside.
-    """
+    """Return the tags, with OntoNotes' ``XX`` for missing ones; None if all are missing."""
     if UNKNOWN.issuperset(tags):
         return None
     _refuse_spaces(block, tags, "tag", 5)

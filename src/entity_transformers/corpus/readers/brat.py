@@ -1,12 +1,10 @@
 """brat's standoff: a text (``NAME.txt``) and its annotations (``NAME.ann``).
 
-Every span (``T1 Person 0 4 Anna``) is a mention; a discontinuous one goes from its first character
-to its last, and is counted. Spans form one chain if relations named Coref... (``R1 Coref Arg1:T1
-Arg2:T2``) or equivalences (``* Equiv T1 T2``) join them; a span that is in neither is a chain by
-itself. Other relations, and lines of other kinds (E, A, M, N, #), are ignored and counted. A chain
-has the lowest number of its spans. Words are those of `corpus.splitting`, cut where a span begins
-or ends inside one, and each line of the text is a sentence. Format:
-https://brat.nlplab.org/standoff.html.
+Every span is a mention; a discontinuous one goes from its first character to its last, and is
+counted. Spans form one chain, with the lowest of their numbers, if relations named Coref... or
+equivalences join them; other relations and lines of other kinds (E, A, M, N, #) are counted. Words
+are those of `corpus.splitting`, cut where a span begins or ends inside one, and each line of the
+text is a sentence. Format: https://brat.nlplab.org/standoff.html.
 """
 
 import re

@@ -1,12 +1,9 @@
 """Clusters as JSON lines, as written by AllenNLP, maverick, fastcoref and relatives of e2e-coref.
 
-A row has words, as ``words``, ``tokens``, ``document`` or lists of them as ``sentences``, and the
-spans of each entity, as ``clusters``, ``predicted_clusters`` or ``clusters_token_offsets``. Spans
-are [first, last] words of the whole document, the last one included (AllenNLP's predictor and its
-``document``; maverick's ``tokens`` and ``clusters_token_offsets``; ``sentences`` and ``clusters``
-of the minimised OntoNotes files of Lee et al., 2017). fastcoref's output file has a ``text``
-instead, and spans [start, end) of its characters, the end excluded; it is split into words by
-`corpus.splitting`.
+A row has words (`_WORDS`, or lists of them as ``sentences``) and the spans of each entity
+(`_CLUSTERS`): [first, last] words of the whole document, the last one included. fastcoref's output
+file has a ``text`` instead, and spans [start, end) of its characters, the end excluded; it is split
+into words by `corpus.splitting`.
 
 Refused, with the key named: a row with two keys that contradict each other, spans of word pieces
 (``subtoken_map``), and spans of words whose ends seem to be excluded. All other keys of a row are

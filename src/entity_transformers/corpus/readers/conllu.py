@@ -1,13 +1,13 @@
 """CoNLL-U whose column MISC has coreference, ``Entity=``: CorefUD's from 1.0 on, and GUM's.
 
 The words are the syntactic ones. A multiword token (3-4) only tells where no space is, and an empty
-node (3.1) is no word: a mention that starts or ends at one keeps its words, and one of empty nodes
-alone is left out and counted. Mentions are spans here, so a discontinuous one (``e5[1/2]``) extends
-from its first piece to the end of its last piece, and is counted.
+node (3.1) is no word: a mention keeps its words, and one of empty nodes alone is left out and
+counted. Mentions are spans, so a discontinuous one (``e5[1/2]``) extends from its first piece to
+the end of its last, and is counted.
 
-The line ``# global.Entity`` names the fields of brackets for the rest of its file. Without it,
-brackets that contain only an entity, (e5 ... e5), and those of GUM up to 2.8, (place-103 ...
-place-103), are read; others are refused. Format: Nedoluzhko et al. (2022), CorefUD 1.0, section 4.
+The line ``# global.Entity`` names the fields of brackets for the rest of its file. Without it, only
+(e5 ... e5) and GUM's older (place-103 ... place-103) are read. Format: Nedoluzhko et al. (2022),
+CorefUD 1.0, section 4.
 """
 
 import re

@@ -4,9 +4,7 @@ A document's words are split as by spaCy; joined with the spaces of ``space_afte
 book's own, they are its text. Line breaks become spaces: ``sentence_starts`` are the first words of
 paragraphs (and of lines of verse), where the book has a break.
 
-A book belongs to the split that its name, or else a folder's, is (`test.txt`), or contains as a
-word if most of these names do (`letters-test.txt`). If no book's split is named, a twentieth of the
-books is dev and another twentieth test, by a digest of their names.
+A book belongs to the split that its name or a folder's contains (`choose_splits`).
 """
 
 import logging
