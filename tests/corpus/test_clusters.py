@@ -81,7 +81,7 @@ def test_a_word_is_cut_where_a_mention_of_characters_begins() -> None:
     ({"tokens": WORDS}, r"keys split, tokens, expected one of clusters, .*and words"),
     ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []}, r".* disagree"),
     ({"tokens": WORDS, "document": ["a"], "clusters": []}, r"tokens and document disagree"),
-    ({"tokens": WORDS, "sentences": [["a"]], "clusters": []}, r"sentences disagree with the other"),
+    ({"tokens": WORDS, "sentences": [["a"]], "clusters": []}, r"tokens and sentences disagree"),
     ({"text": TEXT, "tokens": WORDS, "clusters": SPANS}, r"keys .*: do the clusters count"),
     ({"tokens": WORDS, "clusters": [[[0, 5]]]}, r"clusters\[0\]\[0\]: \[0, 5\], .*of 5"),
     ({"tokens": WORDS, "clusters": [[[0]]]}, r"clusters\[0\]\[0\]\[1\]: Field required"),

@@ -19,7 +19,8 @@ from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
 
 
 def read(*lines: str, split: str = "train", ledger: Ledger | None = None) -> list[Document]:
-    return list(read_rows(File(lines, "f", "f", split), ledger or Ledger()))
+    ledger = ledger or Ledger()
+    return list(ledger.accept(read_rows(File(lines, "f", "f", split), ledger), "f"))
 
 
 @settings(max_examples=200)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -106,14 +107,15 @@ def read_files(
                 f"{path}: no file matches {', '.join(patterns)}: give a file or a folder of them"
                 " (corpus.path)"
             )
-        for file in files:
-            place = file.relative_to(path.parent if path.is_file() else path)
-            bare = place.with_name(place.name.removesuffix(".gz") or "gz")
-            name = bare.with_suffix("").as_posix()
-            if ledger.admits_file(file, name):
-                split = split_from_path(place)
-                found = read(File(open_lines(file, longest), str(file), name, split), ledger)
-                yield from ledger.accept(found, str(file))
+        root = path.parent if path.is_file() else path
+        return chain.from_iterable(read_file(file, root, ledger) for file in files)
+
+    def read_file(file: Path, root: Path, ledger: Ledger) -> Iterator[Document]:
+        place = file.relative_to(root)
+        name = place.with_name(place.name.removesuffix(".gz") or "gz").with_suffix("").as_posix()
+        if ledger.admits_file(file, name):
+            found = File(open_lines(file, longest), str(file), name, split_from_path(place))
+            yield from ledger.accept(read(found, ledger), str(file))
 
     return read_path
 

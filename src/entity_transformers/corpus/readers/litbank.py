@@ -1,11 +1,11 @@
 """LitBank: CoNLL-2012 rows, one novel's opening per file, split by the first of ten folds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from entity_transformers.corpus.conll2012 import read_rows
-from entity_transformers.corpus.document import SPLITS, CorpusError, Document
+from entity_transformers.corpus.document import SPLITS, CorpusError, Document, Split
 from entity_transformers.corpus.files import find_packed, find_root, open_lines
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.readers import Evidence, Match, Reader
@@ -33,6 +33,12 @@ def read(root: Path, ledger: Ledger) -> Iterator[Document]:
         for line in open_lines(root / "splits" / str(FOLD) / f"{split}.ids")
         if (name := line.strip())
     }
+    return _read_files(folder, files, splits, ledger)
+
+
+def _read_files(
+    folder: Path, files: Mapping[str, Path], splits: dict[str, Split], ledger: Ledger
+) -> Iterator[Document]:
     found = {*files}
     for path in files.values():
         for document in read_rows(open_lines(path), str(path), ledger=ledger):
