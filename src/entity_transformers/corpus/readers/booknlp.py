@@ -50,15 +50,15 @@ def read_book(file: File, entities: Iterable[str], ledger: Ledger) -> Document:
     bounds: list[tuple[int, int]] = []
     starts: list[int] = []
     sentence = -1
-    for where, (number, this, onset, offset, word, tag) in _read_columns(
-        file.lines, file.path, _TOKENS
-    ):
-        place, current, *ends = _as_numbers((number, this, onset, offset), where)
+    numbers = ("token_ID_within_document", "sentence_ID", "byte_onset", "byte_offset")
+    for where, row in _read_columns(file.lines, file.path, _TOKENS):
+        place, current, *ends = _as_numbers([row[name] for name in numbers], where)
         if place != len(words):
             raise CorpusError(
                 f"{where}: token_ID_within_document is {place}, expected {len(words)}: is a row"
                 " missing?"
             )
+        word, tag = row["word"], row["fine_POS_tag"]
         for text in (word, tag):
             if text.split() != [text]:
                 raise CorpusError(f"{where}: {shown(text)}, expected a string without white space")
@@ -93,8 +93,9 @@ def _read_entities(
 ) -> tuple[list[Mention], list[NamedEntity]]:
     mentions: list[Mention] = []
     named: list[NamedEntity] = []
-    for where, (coref, first, last, prop, label) in _read_columns(lines, source, _ENTITIES):
-        chain, start, end = _as_numbers((coref, first, last), where)
+    for where, row in _read_columns(lines, source, _ENTITIES):
+        numbers = [row[name] for name in ("COREF", "start_token", "end_token")]
+        chain, start, end = _as_numbers(numbers, where)
         if not 0 <= start <= end < words:
             raise CorpusError(
                 f"{where}: start_token {start} and end_token {end}, expected an entity's first and"
@@ -104,32 +105,31 @@ def _read_entities(
             mentions.append(Mention(start, end + 1, chain))
         else:
             ledger.counts["entities_without_chain"] += 1
-        if prop == "PROP" and label:
-            named.append(NamedEntity(start, end + 1, label))
+        if row["prop"] == "PROP" and row["cat"]:
+            named.append(NamedEntity(start, end + 1, row["cat"]))
     return mentions, named
 
 
 def _read_columns(
     lines: Iterable[str], source: str, names: Sequence[str]
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place of each row, and its values in the columns with these names."""
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place of each row, and its values by the columns' names, which include these."""
     header: list[str] = []
-    places: list[int] = []
     for number, line in enumerate(lines, 1):
         where = f"{source}, line {number}"
         check_text(line, where)
         row = line.removesuffix("\n").split("\t")
         if number == 1:
-            if missing := [name for name in names if name not in row]:
+            header = row
+            if missing := [name for name in names if name not in header]:
                 raise CorpusError(
                     f"{where}: {shown(line)}, expected the names of BookNLP's columns, including"
                     f" {', '.join(missing)}"
                 )
-            header, places = row, [row.index(name) for name in names]
         elif len(row) != len(header):
             raise CorpusError(f"{where}: {len(row)} columns, expected {len(header)}: truncated?")
         else:
-            yield where, [row[place] for place in places]
+            yield where, dict(zip(header, row, strict=True))
 
 
 def _as_numbers(values: Sequence[str], where: str) -> list[int]:

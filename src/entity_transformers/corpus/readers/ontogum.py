@@ -114,7 +114,15 @@ def check_text(name: str, dep: Table) -> None:
 
 def join_layers(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
     """Return the document of its two tables; CorpusError if they differ."""
-    _check_alignment(dep, chains)
+    for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
+        if ours != theirs:
+            place = f"{dep.source}, line {dep.lines[word]}"
+            message = f"the word is {shown(theirs)}, expected {shown(ours)} as in {place}"
+            raise chains.fault(chains.lines[word], message, 2)
+    if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
+        raise CorpusError(
+            f"{chains.source}: words or sentences differ from {dep.source}: is the file truncated?"
+        )
     entities = [entity for entity, is_name in match_typed(dep) if is_name]
     parts = name.split("_")
     return make_document(
@@ -128,19 +136,6 @@ def join_layers(name: str, split: str, dep: Table, chains: Table, ledger: Ledger
         spaces=dep.space_after,
         named_entities=entities,
     )
-
-
-def _check_alignment(dep: Table, chains: Table) -> None:
-    """Check that both layers have the same words and sentences."""
-    for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
-        if ours != theirs:
-            place = f"{dep.source}, line {dep.lines[word]}"
-            message = f"the word is {shown(theirs)}, expected {shown(ours)} as in {place}"
-            raise chains.fault(chains.lines[word], message, 2)
-    if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
-        raise CorpusError(
-            f"{chains.source}: words or sentences differ from {dep.source}: is the file truncated?"
-        )
 
 
 def match_typed(table: Table) -> list[tuple[NamedEntity, bool]]:
