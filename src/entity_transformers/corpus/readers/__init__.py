@@ -121,17 +121,18 @@ def read_files(
 
 
 def recognise_files(
-    path: Path, patterns: Sequence[str], begins: Callable[[str], object], *why: str
+    path: Path, patterns: Sequence[str], begins: Callable[[str], object], why: str
 ) -> Match | None:
-    """Recognise a file by its first line or else by its name, for which ``why`` has the reasons,
-    and a folder by a file that it holds.
+    """Recognise a file by its first line, for the reason ``why``, or else by a pattern that its
+    name matches, and a folder by a file that it holds.
     """
     if path.is_dir():
         found = find_files(path, patterns)
         return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
     if begins(first_line(path)):
-        return Match(Evidence.CONTENT, why[0])
-    return Match(Evidence.NAME, why[1]) if any(map(path.match, patterns)) else None
+        return Match(Evidence.CONTENT, why)
+    matched = next(filter(path.match, patterns), None)
+    return Match(Evidence.NAME, f"it is a {matched} file") if matched else None
 
 
 @cache

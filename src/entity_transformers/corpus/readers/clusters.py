@@ -11,8 +11,8 @@ ignored. A chain's number is that of its cluster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,7 +25,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import File, Match, Reader, read_files
+from entity_transformers.corpus.readers import File, Reader, read_files
 from entity_transformers.corpus.readers.jsonl import (
     LONGEST_ROW,
     PATTERNS,
@@ -192,14 +192,9 @@ def _read_text(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     }
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise the keys of the first row."""
-    return recognise_rows(path, "clusters", "its rows have clusters")
-
-
 READER = Reader(
     name="clusters",
     read=read_files(PATTERNS, read_clusters, LONGEST_ROW),
-    recognise=recognise,
+    recognise=partial(recognise_rows, format="clusters", why="its rows have clusters"),
     patterns=PATTERNS,
 )

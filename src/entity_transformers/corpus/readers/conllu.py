@@ -14,8 +14,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention, make_document
@@ -27,7 +27,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import File, Match, Reader, read_files, recognise_files
+from entity_transformers.corpus.readers import File, Reader, read_files, recognise_files
 from entity_transformers.corpus.readers.ontonotes import TAGS
 
 PENN = frozenset((*TAGS, "#", "GW", "_"))
@@ -363,10 +363,14 @@ def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list
     return mentions
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise a first comment as in CoNLL-U, or the name of the file or of one in the folder."""
-    why = ("it begins with a CoNLL-U comment", "it is a *.conllu file")
-    return recognise_files(path, _PATTERNS, _FIRST.match, *why)
-
-
-READER = Reader("conllu", read_files(_PATTERNS, read_documents), recognise, patterns=_PATTERNS)
+READER = Reader(
+    name="conllu",
+    read=read_files(_PATTERNS, read_documents),
+    recognise=partial(
+        recognise_files,
+        patterns=_PATTERNS,
+        begins=_FIRST.match,
+        why="it begins with a CoNLL-U comment",
+    ),
+    patterns=_PATTERNS,
+)

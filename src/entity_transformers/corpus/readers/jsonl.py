@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -186,15 +187,10 @@ def recognise_rows(path: Path, format: str, why: str) -> Match | None:
     return None
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise a first line that begins a JSON object and is of no other format."""
-    return recognise_rows(path, "jsonl", "it begins with a JSON object")
-
-
 READER = Reader(
     name="jsonl",
     read=read_files(PATTERNS, read_rows, LONGEST_ROW),
-    recognise=recognise,
+    recognise=partial(recognise_rows, format="jsonl", why="it begins with a JSON object"),
     splits=SPLITS,
     patterns=PATTERNS,
 )

@@ -8,8 +8,10 @@ inclusive, within the sentence). Chains are numbered per part.
 
 import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
@@ -25,7 +27,7 @@ from entity_transformers.corpus.files import (
     split_name,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Evidence, Match, Reader, recognise_files
+from entity_transformers.corpus.readers import Reader, recognise_files
 from entity_transformers.corpus.sources import Dataset, DownloadError
 
 log = logging.getLogger(__name__)
@@ -174,15 +176,6 @@ def _find_names(features: Any, key: str) -> list[str] | None:
     return None
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise the first line of a file, its name, or the names of a folder's files."""
-    if path.suffix == ".parquet":
-        return Match(Evidence.NAME, "it is a *.parquet file")
-    patterns = (*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel", "*_skel.gz")
-    why = ("it begins with #begin document", "it is a *_conll, *.conll or *_skel file")
-    return recognise_files(path, patterns, lambda line: line.startswith("#begin document"), *why)
-
-
 def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]:
     """Download the hub's copy of English CoNLL-2012; return its folder, whose name is the commit,
     and its origin. DownloadError, in one line, if the hub, the network or the licence prevents it.
@@ -219,7 +212,12 @@ def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, st
 READER = Reader(
     name="ontonotes",
     read=read,
-    recognise=recognise,
+    recognise=partial(
+        recognise_files,
+        patterns=(*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel", "*_skel.gz"),
+        begins=re.compile("#begin document").match,
+        why="it begins with #begin document",
+    ),
     data=(
         Dataset(
             "ontonotes",
