@@ -8,6 +8,7 @@ A book belongs to the split that its name or a folder's contains (`choose_splits
 """
 
 import logging
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ LARGEST = 200_000_000
 """Most bytes of a file; a book of a million words has 6 million."""
 MOST_LOST = 0.1
 """Share of a file's words that may be left out without a warning."""
-_ENDINGS = (".txt.gz", ".txt")
+_ENDING = re.compile(r"\.txt(\.gz)?\Z", re.IGNORECASE)
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
@@ -85,7 +86,7 @@ def find_texts(root: Path) -> list[Path]:
 
 
 def _is_text(path: Path) -> bool:
-    return path.name.lower().endswith(_ENDINGS) and not path.name.startswith((".", "__MACOSX"))
+    return bool(_ENDING.search(path.name)) and not path.name.startswith((".", "__MACOSX"))
 
 
 def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
@@ -99,8 +100,7 @@ def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
 
 
 def _stem(name: str) -> str:
-    ending = next((ending for ending in _ENDINGS if name.lower().endswith(ending)), "")
-    return name[: len(name) - len(ending)] or name
+    return _ENDING.sub("", name) or name
 
 
 def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:
