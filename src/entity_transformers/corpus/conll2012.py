@@ -177,7 +177,9 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
                 " or 3 to 5, as many as in the sentence's first row: is it truncated?"
             )
             raise block.fault(word, message, columns)
-        row = _widen(row, word) if columns in NARROW else row
+        if columns in NARROW:  # a row of fewer than 5 lacks the number of its word
+            place = row[:3] if columns == max(NARROW) else ["", "", str(word)]
+            row = [*place, row[-2], *["-"] * (FEWEST_COLUMNS - 5), row[-1]]
         rows.append(row)
         if row[:2] != rows[0][:2]:
             message = (
@@ -189,12 +191,6 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
             message = f"word number {shown(row[2])}, expected digits: has the row lost a column?"
             raise block.fault(word, message, 3)
     return rows, starts
-
-
-def _widen(row: list[str], word: int) -> list[str]:
-    """Expand a narrow row to all columns; one of fewer than 5 lacks the number of its word."""
-    place = row[:3] if len(row) == max(NARROW) else ["", "", str(word)]
-    return [*place, row[-2], *["-"] * (FEWEST_COLUMNS - 5), row[-1]]
 
 
 @lru_cache(1 << 16)
