@@ -14,8 +14,7 @@ from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Mention, to_row
 from entity_transformers.corpus.prepare import add_layer
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import ResolverError, annotate
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import ResolverError, annotate, make_resolver
 
 TEXTS = (
     "then Mr. Darcy bowed to Jane and Jane smiled at Darcy .",

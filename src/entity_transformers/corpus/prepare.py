@@ -39,8 +39,7 @@ from entity_transformers.corpus.mentions import Nesting, drop_singletons
 from entity_transformers.corpus.overlap import Overlap, leave_out
 from entity_transformers.corpus.readers import find_reader, read_corpus
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
-from entity_transformers.resolve.base import Resolver, annotate, show_counts
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import Resolver, annotate, make_resolver, show_counts
 from entity_transformers.study.origin import find_path
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import Document, Mention
-from entity_transformers.resolve.base import Resolver
 from entity_transformers.resolve.lexicon import (
     ABBREVIATED,
     CIVIL,
@@ -29,6 +28,7 @@ from entity_transformers.resolve.lexicon import (
     TITLES,
     WEAK,
 )
+from entity_transformers.resolve.registry import Resolver
 
 BEARERS = 16
 """How many of the latest entities with a name word are compared, to keep the time linear."""
