@@ -102,6 +102,11 @@ def read_book(file: File, ledger: Ledger) -> Iterator[Document]:
     yield booknlp.read_book(file._replace(lines=lines), split_lines(entities), ledger)
 
 
+def read_brat(file: File, ledger: Ledger) -> Iterator[Document]:
+    """Annotations of a text that stays as it is."""
+    yield brat.read_annotations(BRAT, file, ledger)
+
+
 def accepted(read: Any) -> Any:
     """What `read_files` makes of a reader of files."""
     return lambda text, ledger: ledger.accept(
@@ -120,7 +125,7 @@ FUZZED: dict[str, Any] = {
     "conllu": accepted(conllu.read_documents),
     "clusters": accepted(clusters.read_clusters),
     "booknlp": accepted(read_book),
-    "brat": accepted(lambda file, ledger: [brat.read_annotations(BRAT, file, ledger)]),
+    "brat": accepted(read_brat),
     "original": accepted(read_lambada("original")),
     "openai": accepted(read_lambada("openai")),
 }
