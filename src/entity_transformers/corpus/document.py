@@ -160,7 +160,8 @@ def to_row(document: Document) -> dict[str, Any]:
 
 def from_row(row: Mapping[str, Any]) -> Document:
     """Restore the document of a row, unchecked: KeyError, TypeError or ValueError if it was cut."""
-    values = {k: tuple(row[k]) if isinstance(row[k], list) else row[k] for k in KEYS}
+    values = {key: row[key] for key in KEYS}
+    values = {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
     values["mentions"] = tuple(Mention(*span) for span in row["mentions"])
     if row["space_after"] is not None:
         values["space_after"] = tuple(map(bool, row["space_after"]))
