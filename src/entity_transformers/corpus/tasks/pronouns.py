@@ -168,6 +168,7 @@ OCCUPATIONS = (
     "writer",
 )  # fmt: skip
 _OCCUPATION = re.compile(rf"\b(?:(?:the|a|an) )?({'|'.join(OCCUPATIONS)})\b", re.IGNORECASE)
+_BEGIN = re.compile(r"#begin document \((.*)\);")
 Sentence = tuple[Document, Document | None, str, Mapping[str, str]]
 """A document of one sentence, its other version, its split, and its type and version."""
 
@@ -191,12 +192,18 @@ def _read_winobias(root: Path, ledger: Ledger) -> Iterator[Example]:
 
 
 def _read_file(root: Path, name: str, ledger: Ledger) -> Iterator[tuple[str, tuple[Document, str]]]:
-    """Yield the number of each sentence, with its document and its place."""
+    """Yield the number of each sentence, with its document and its place in the file."""
     file = f"conll_format/{name}.v4_auto_conll"
-    lines = (f"{line}\n" for _, line in read_lines(root, file))
-    for document in read_rows(lines, f"{root}, {file}", ledger=ledger):
-        place = f"{root}, {file}, document {document.name}"
-        yield document.name.rpartition("/")[2], (document, place)
+    begins: dict[str, str] = {}
+
+    def list_lines() -> Iterator[str]:
+        for where, line in read_lines(root, file):
+            if begin := _BEGIN.match(line):
+                begins[begin[1]] = where
+            yield f"{line}\n"
+
+    for document in read_rows(list_lines(), f"{root}, {file}", ledger=ledger):
+        yield document.name.rpartition("/")[2], (document, begins[document.name])
 
 
 def _make_winobias(sentence: Sentence) -> Example:
