@@ -42,11 +42,12 @@ def _split_piece(piece: str) -> tuple[tuple[str, ...], tuple[bool, ...]]:
 
 
 class Annotated(NamedTuple):
-    """The words of a text, whether a space follows each, the first words of its lines, its spans of
-    characters as spans of words, and how many cuts this took.
+    """The words of a text, their characters [start, end), whether a space follows each, the first
+    words of its lines, its spans of characters as spans of words, and how many cuts this took.
     """
 
     words: list[str]
+    places: list[tuple[int, int]]
     spaces: list[bool]
     starts: list[int]
     spans: list[tuple[int, int]]
@@ -68,6 +69,7 @@ def split_annotated(text: str, spans: Sequence[tuple[int, int]]) -> Annotated:
     places, inside = cut_words(whole, spans)
     return Annotated(
         words=[text[low:high] for low, high in places],
+        places=places,
         spaces=[end < start for (_, end), (start, _) in pairwise([*places, (len(text) + 1, 0)])],
         starts=[bisect_left(places, (whole[first][0], 0)) for first in firsts],
         spans=inside,
