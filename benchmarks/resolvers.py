@@ -23,8 +23,7 @@ from scipy.optimize import linear_sum_assignment
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.mentions import drop_singletons
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import Resolver, resolve
-from entity_transformers.resolve.registry import REGISTRY, make_resolver
+from entity_transformers.resolve.registry import REGISTRY, Resolver, make_resolver, resolve
 
 Span = tuple[int, int]
 Chain = frozenset[Span]

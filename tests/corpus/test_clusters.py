@@ -10,7 +10,7 @@ from refused import refused
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import clusters, detect_format, read_corpus
+from entity_transformers.corpus.readers import File, clusters, detect_format, read_corpus
 
 WORDS = ["Ada", "met", "her", "friend", "."]
 SPANS = [[[0, 0], [2, 2]], [[2, 3]]]
@@ -20,7 +20,7 @@ TEXT = "Ada met her friend."
 
 def read_row(row: dict[str, Any], ledger: Ledger | None = None) -> Document:
     lines = [json.dumps(row) + "\n"]
-    [document] = clusters.read_clusters(lines, "f", "f", "train", ledger or Ledger())
+    [document] = clusters.read_clusters(File(lines, "f", "f", "train"), ledger or Ledger())
     return document
 
 
@@ -81,7 +81,7 @@ def test_a_word_is_cut_where_a_mention_of_characters_begins() -> None:
     ({"tokens": WORDS}, r"keys split, tokens, expected one of clusters, .*and words"),
     ({"tokens": WORDS, "clusters": SPANS, "predicted_clusters": []}, r".* disagree"),
     ({"tokens": WORDS, "document": ["a"], "clusters": []}, r"tokens and document disagree"),
-    ({"tokens": WORDS, "sentences": [["a"]], "clusters": []}, r"sentences disagree with the other"),
+    ({"tokens": WORDS, "sentences": [["a"]], "clusters": []}, r"tokens and sentences disagree"),
     ({"text": TEXT, "tokens": WORDS, "clusters": SPANS}, r"keys .*: do the clusters count"),
     ({"tokens": WORDS, "clusters": [[[0, 5]]]}, r"clusters\[0\]\[0\]: \[0, 5\], .*of 5"),
     ({"tokens": WORDS, "clusters": [[[0]]]}, r"clusters\[0\]\[0\]\[1\]: Field required"),

@@ -41,7 +41,7 @@ def wrap(rows: Sequence[Row], head: str = "# newdoc id = d\n" + COREFUD) -> str:
 
 
 def read_text(folder: Path, text: str, ledger: Ledger | None = None) -> list[Document]:
-    return list(conllu.read(write(folder / "a.conllu", text), ledger or Ledger()))
+    return list(conllu.READER.read(write(folder / "a.conllu", text), ledger or Ledger()))
 
 
 @pytest.mark.parametrize(("name", "head", "cells", "mentions"), [

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from entity_transformers.corpus import conll2012, readers
 from entity_transformers.corpus.document import CorpusError, Document, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger, Policy
-from entity_transformers.corpus.readers import booknlp, brat, clusters, conllu, jsonl, lambada
+from entity_transformers.corpus.readers import File, booknlp, brat, clusters, conllu, jsonl, lambada
 from entity_transformers.corpus.readers.ontogum import join_layers, read_table
 from entity_transformers.corpus.statistics import describe
 
@@ -95,32 +95,39 @@ def read_gum(text: str, ledger: Ledger) -> Iterator[Document]:
         ledger.reject("f", error)
 
 
-def read_book(lines: list[str], *where: Any) -> Iterator[Document]:
+def read_book(file: File, ledger: Ledger) -> Iterator[Document]:
     """Both files from one text, cut in two at a line of its own."""
-    tokens, _, entities = "".join(lines).partition("#ENTITIES\n")
-    yield booknlp.read_book(split_lines(tokens), split_lines(entities), *where)
+    tokens, _, entities = "".join(file.lines).partition("#ENTITIES\n")
+    lines = split_lines(tokens)
+    yield booknlp.read_book(file._replace(lines=lines), split_lines(entities), ledger)
 
 
-def read_brat(lines: list[str], *where: Any) -> Iterator[Document]:
+def read_brat(file: File, ledger: Ledger) -> Iterator[Document]:
     """Annotations of a text that stays as it is."""
-    yield brat.read_annotations(BRAT, lines, *where)
+    yield brat.read_annotations(BRAT, file, ledger)
 
 
-def accepted(read: Any, *where: str) -> Any:
-    """What `read_files` makes of a reader of lines."""
-    return lambda text, ledger: ledger.accept(read(split_lines(text), "f", *where, ledger), "f")
+def accepted(read: Any) -> Any:
+    """What `read_files` makes of a reader of files."""
+    return lambda text, ledger: ledger.accept(
+        read(File(split_lines(text), "f", "f", "train"), ledger), "f"
+    )
+
+
+def read_lambada(text: lambada.Text) -> Any:
+    return lambda file, ledger: lambada.make_documents(file.lines, "f", text, "test", ledger)
 
 
 FUZZED: dict[str, Any] = {
     "conll": lambda text, ledger: conll2012.read_rows(split_lines(text), "f", ledger=ledger),
-    "jsonl": accepted(jsonl.read_documents, "f", "train"),
+    "jsonl": accepted(jsonl.read_rows),
     "gum": read_gum,
-    "conllu": accepted(conllu.read_documents, "f", "train"),
-    "clusters": accepted(clusters.read_clusters, "f", "train"),
-    "booknlp": accepted(read_book, "f", "train"),
-    "brat": accepted(read_brat, "f", "train"),
-    "original": accepted(lambada.make_documents, "original", "test"),
-    "openai": accepted(lambada.make_documents, "openai", "test"),
+    "conllu": accepted(conllu.read_documents),
+    "clusters": accepted(clusters.read_clusters),
+    "booknlp": accepted(read_book),
+    "brat": accepted(read_brat),
+    "original": accepted(read_lambada("original")),
+    "openai": accepted(read_lambada("openai")),
 }
 
 

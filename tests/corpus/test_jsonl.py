@@ -13,12 +13,13 @@ from refused import refused
 
 from entity_transformers.corpus.document import Document, Mention, from_row, to_row
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.corpus.readers.jsonl import parse_row, read_documents
+from entity_transformers.corpus.readers import File, read_corpus
+from entity_transformers.corpus.readers.jsonl import parse_row, read_rows
 
 
 def read(*lines: str, split: str = "train", ledger: Ledger | None = None) -> list[Document]:
-    return list(read_documents(lines, "f", "f", split, ledger or Ledger()))
+    ledger = ledger or Ledger()
+    return list(ledger.accept(read_rows(File(lines, "f", "f", split), ledger), "f"))
 
 
 @settings(max_examples=200)

@@ -10,11 +10,10 @@ from written import document_of
 from entity_transformers.artifacts import write_json_lines
 from entity_transformers.cli import main
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
-from entity_transformers.corpus.document import Document, Mention, to_row
+from entity_transformers.corpus.document import Mention, to_row
+from entity_transformers.corpus.prepare import add_layer
 from entity_transformers.corpus.readers import read_corpus
-from entity_transformers.resolve.base import ResolverError
-from entity_transformers.resolve.layers import add_layer, annotate
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import ResolverError, annotate, make_resolver
 
 TEXTS = (
     "then Mr. Darcy bowed to Jane and Jane smiled at Darcy .",
@@ -48,15 +47,6 @@ def test_the_layer_is_gold_of_the_resolver_s_documents() -> None:
     own = CORPUS.document(0)
     per_word = dict(zip(CORPUS.words[own].tolist(), labels[own].tolist(), strict=True))
     assert per_word == dict(enumerate([0, 0, 1, 1, 0, 0, 2, 0, 2, 0, 0, 1, 0], start=-1))
-
-
-@pytest.mark.parametrize("given", [
-    DOCUMENTS[:1], DOCUMENTS[::-1],
-    [DOCUMENTS[0], replace(DOCUMENTS[1], words=DOCUMENTS[1].words[:-1])],
-])  # fmt: skip
-def test_other_documents_are_refused(given: list[Document]) -> None:
-    with pytest.raises(ResolverError, match="'train' was aligned from documents other"):
-        add_layer(CORPUS, given, make_resolver("names"), "outermost")
 
 
 def test_a_last_word_without_a_token_of_its_own_is_no_other_document() -> None:

@@ -9,7 +9,7 @@ from written import document_of
 
 from entity_transformers.corpus.document import Document, Mention
 from entity_transformers.resolve import names as module
-from entity_transformers.resolve.names import REACH, Names
+from entity_transformers.resolve.names import REACH, find_names
 
 WORDS = """Mr. Mrs. Miss Captain Dr . , ; " the The and of said hope Hope Darcy Bingley Elizabeth
 Jane Fitzwilliam Bennet DARCY HOUSE House Duke New York Street de van J. I 's II June English NASA
@@ -28,7 +28,7 @@ def entities(text: str, causal: bool = False) -> list[set[str]]:
     """The surfaces of each entity, by first appearance."""
     doc = document(text)
     found: dict[int, set[str]] = {}
-    for m in Names(causal).resolve(doc):
+    for m in find_names(causal).resolve(doc):
         found.setdefault(m.chain, set()).add(" ".join(doc.words[m.start : m.end]))
     return list(found.values())
 
@@ -80,12 +80,13 @@ def test_names_of_one_entity_and_of_several(case: str, text: str, number: int, c
     ("he , Ludwig van Beethoven , wrote", [(2, 5)]),
 ])  # fmt: skip
 def test_spans(text: str, spans: list[tuple[int, int]], causal: bool) -> None:
-    assert [(m.start, m.end) for m in Names(causal).resolve(document(text))] == spans
+    found = [(m.start, m.end) for m in find_names(causal).resolve(document(text))]
+    assert found == spans
 
 
 def test_a_title_s_full_stop_may_stand_apart() -> None:
     doc = document_of("he met Mr . Guppy and Mr. Guppy and the Captain . Then")
-    assert Names().resolve(doc) == [Mention(2, 5, 1), Mention(6, 8, 1)]
+    assert find_names().resolve(doc) == [Mention(2, 5, 1), Mention(6, 8, 1)]
 
 
 def test_a_sentence_s_first_word_needs_evidence() -> None:
@@ -96,10 +97,10 @@ def test_a_sentence_s_first_word_needs_evidence() -> None:
 
 def test_causal_evidence_stands_before() -> None:
     doc = document("Hope was lost . she was called Hope")
-    assert Names(causal=True).resolve(doc) == [Mention(7, 8, 1)]
-    assert Names().resolve(doc) == [Mention(0, 1, 1), Mention(7, 8, 1)]
+    assert find_names(causal=True).resolve(doc) == [Mention(7, 8, 1)]
+    assert find_names().resolve(doc) == [Mention(0, 1, 1), Mention(7, 8, 1)]
     doc = document("she was called Hope . Hope was lost")
-    assert Names(causal=True).resolve(doc) == [Mention(3, 4, 1), Mention(5, 6, 1)]
+    assert find_names(causal=True).resolve(doc) == [Mention(3, 4, 1), Mention(5, 6, 1)]
 
 
 def pronouns(text: str) -> list[tuple[str, str]]:
@@ -107,7 +108,7 @@ def pronouns(text: str) -> list[tuple[str, str]]:
     doc = document(text)
     first: dict[int, str] = {}
     found = []
-    for m in Names(causal=True, pronouns=True).resolve(doc):
+    for m in find_names(causal=True, pronouns=True).resolve(doc):
         surface = " ".join(doc.words[m.start : m.end])
         if surface.lower() in module._PRONOUNS:
             found.append((surface, first[m.chain]))
@@ -120,7 +121,7 @@ def test_he_and_she_are_the_latest_person() -> None:
     assert pronouns(text) == [("He", "Mr. Darcy"), ("her", "Jane Bennet"), ("she", "Jane Bennet"),
                               ("his", "Mr. Darcy")]  # fmt: skip
     assert pronouns("in London he saw it , she told me and they went") == []
-    assert Names(pronouns=True).name == "names-pronouns"
+    assert find_names(pronouns=True).name == "names-pronouns"
 
 
 def test_a_pronoun_tells_the_gender() -> None:
@@ -148,7 +149,7 @@ def test_a_causal_answer_depends_on_nothing_later(words, starts, others, other_s
     t = min(t, len(words) - 1)
     kept = {start for start in starts if start <= t}
     changed = make([*words[: t + 1], *others], kept | {t + 1 + start for start in other_starts})
-    resolver = Names(causal=True, pronouns=pronouns)
+    resolver = find_names(causal=True, pronouns=pronouns)
     answers = [resolver.resolve(d) for d in (make(words, starts), changed)]
     before, after = ([m for m in answer if m.end <= t] for answer in answers)
     assert before == after
@@ -157,14 +158,14 @@ def test_a_causal_answer_depends_on_nothing_later(words, starts, others, other_s
 @given(TEXTS, STARTS, st.booleans(), st.booleans())
 def test_spans_are_apart_and_entities_numbered(words, starts, causal, pronouns):
     doc = make(words, starts)
-    found = Names(causal, pronouns).resolve(doc)
+    found = find_names(causal, pronouns).resolve(doc)
     assert all(first.end <= second.start for first, second in pairwise(found))
     assert all(0 <= m.start < m.end <= len(words) for m in found)
     inside = (set(doc.sentence_starts) & set(range(m.start + 1, m.end)) for m in found)
     assert not any(inside)
     numbers = list(dict.fromkeys(m.chain for m in found))
     assert numbers == list(range(1, len(numbers) + 1))
-    assert found == Names(causal, pronouns).resolve(doc)
+    assert found == find_names(causal, pronouns).resolve(doc)
     without = [m for m in found if words[m.start].lower() not in module._PRONOUNS]
-    spans = [(m.start, m.end) for m in Names(causal).resolve(doc)]
+    spans = [(m.start, m.end) for m in find_names(causal).resolve(doc)]
     assert [(m.start, m.end) for m in without] == spans

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.document import Document
 from entity_transformers.encode.document import DocumentReader
-from entity_transformers.resolve.names import Names
+from entity_transformers.resolve.names import find_names
 from entity_transformers.tasks.remember import TextMemory, keep_nothing
 
 WORDS = (
@@ -37,7 +37,8 @@ def reader() -> DocumentReader:
 
 
 def make_memory(reader: DocumentReader, count: int = len(WORDS), **how: Any) -> TextMemory:
-    return TextMemory(reader, make_document(count), Names(causal=True), **{"budget": BUDGET, **how})
+    resolver = find_names(causal=True)
+    return TextMemory(reader, make_document(count), resolver, **{"budget": BUDGET, **how})
 
 
 @torch.no_grad()

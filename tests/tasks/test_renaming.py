@@ -5,7 +5,7 @@ import pytest
 
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.resolve.layers import add_layer
+from entity_transformers.corpus.prepare import add_layer
 from entity_transformers.resolve.registry import make_resolver
 from entity_transformers.tasks.renaming import invent, is_name, rename
 

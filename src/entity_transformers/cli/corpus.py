@@ -12,8 +12,7 @@ from entity_transformers.corpus.document import to_row
 from entity_transformers.corpus.download import datasets, locate
 from entity_transformers.corpus.readers import detect_format, read_corpus, registry
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
-from entity_transformers.resolve import layers
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve import registry as resolvers
 
 log = logging.getLogger(__name__)
 FORMAT = Annotated[str, Flag(f"of the corpus: auto, {', '.join(registry())}", "FORMAT")]
@@ -39,9 +38,9 @@ def annotate(
     """Find coreference chains in a corpus and write it as the JSON lines that every study reads."""
     corpus = read_corpus(detect_format(file)[0] if format == "auto" else format, file)
     counts: Counter[str] = Counter()
-    found = layers.annotate(corpus, make_resolver(resolver), None, counts)
+    found = resolvers.annotate(corpus, resolvers.make_resolver(resolver), None, counts)
     write_json_lines(output, map(to_row, found))
-    log.info("%s", layers.show_counts(counts))
+    log.info("%s", resolvers.show_counts(counts))
 
 
 def fetch_data(

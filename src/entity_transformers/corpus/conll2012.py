@@ -7,22 +7,20 @@ has 3 to 5, the last two being the word and its coreference, as resolvers and sc
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from operator import itemgetter
 
 from entity_transformers.corpus.document import (
     CorpusError,
     Document,
     Mention,
     NamedEntity,
-    WordError,
     reading_order,
 )
 from entity_transformers.corpus.files import check_lines, check_text, is_html, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.mentions import flatten_entities
 
 ONTONOTES_TYPES = [
     "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "DATE", "TIME", "PERCENT", "MONEY",
@@ -43,8 +41,6 @@ _ORIGINALS = {
 Bracket = tuple[bool, int, bool]
 """Whether the bracket opens at this word, its chain, and whether it closes here."""
 FEWEST_COLUMNS, NARROW = 12, (3, 4, 5)
-Cells = TypeVar("Cells")
-Value = TypeVar("Value")
 _HEADER = re.compile(
     r"#begin document (?:\((.+)\)|([^\s();]+))\s*(?:;\s*(?:part\s+([0-9]{1,9}))?)?\s*"
 )
@@ -66,13 +62,6 @@ class Block:
         numbers = [n for n, line in enumerate(self.lines, self.first + 1) if line.strip(" \n")]
         return CorpusError(f"{self.source}, line {numbers[word]}, column {column}: {message}")
 
-    def at(self, column: int | str, function: Callable[[Cells], Value], cells: Cells) -> Value:
-        """Apply ``function`` to a column's cells; report its WordErrors with line and column."""
-        try:
-            return function(cells)
-        except WordError as error:
-            raise self.fault(error.word, str(error), column) from None
-
 
 def read_rows(
     lines: Iterable[str], source: str, split: str = "train", ledger: Ledger | None = None
@@ -89,19 +78,17 @@ def _read_documents(
     lines: Iterable[str], source: str, split: str, ledger: Ledger
 ) -> Iterator[Document]:
     for block in _split_documents(lines, source, ledger):
-        where = label = f"{source}, line {block.first}"
-        try:
+        where = f"{source}, line {block.first}"
+        with ledger.recording(where):
             check_text(block.header, where)
             match = _HEADER.fullmatch(block.header)
             if not match:
                 expected = "expected #begin document (NAME); part N"
                 raise CorpusError(f"{where}: {shown(block.header)}, {expected}")
             name, part = match[1] or match[2], int(match[3] or 0)
-            label = f"{name}#{part}"
-            if ledger.admits(name, part):
-                yield _parse(block, name, part, split, ledger)
-        except CorpusError as error:
-            ledger.reject(label, error)
+            with ledger.recording(f"{name}#{part}"):
+                if ledger.admits(name, part):
+                    yield _parse(block, name, part, split)
 
 
 def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Iterator[Block]:
@@ -132,8 +119,7 @@ def _split_documents(lines: Iterable[str], source: str, ledger: Ledger) -> Itera
         ledger.reject(source, CorpusError(f"{source}: {fault}"))
 
 
-def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Document:
-    """Parse the document of a block; CorpusError names the line, column and value of a fault."""
+def _parse(block: Block, name: str, part: int, split: str) -> Document:
     check_lines(block.lines, block.source, block.first + 1)
     if not block.ended:
         last = block.first + len(block.lines)
@@ -146,16 +132,16 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
         raise CorpusError(
             f"{block.source}, line {block.first}: document {name} has no words: remove it"
         )
-    words = block.at(4, restore_words, [row[3] for row in rows])
-    tags = block.at(5, restore_tags, [row[4] for row in rows])
+    words = restore_words(block, [row[3] for row in rows])
+    tags = restore_tags(block, [row[4] for row in rows])
     chains = [(word, row[-1]) for word, row in enumerate(rows) if row[-1] not in ("-", "", "_")]
-    mentions = block.at("coreference (the last)", match_chains, chains)
+    mentions = match_chains(block, chains)
     genre = name.partition("/")[0] if "/" in name else ""
     cells = [(word, row[10]) for word, row in enumerate(rows) if row[10] != "*"]
     entities: tuple[NamedEntity, ...] | None = None
     annotated = len(cells) < len(rows) or not UNKNOWN.issuperset(cell for _, cell in cells)
     if genre != "pt" and annotated:  # OntoNotes' translations have no named entities
-        entities = flatten_entities(block.at(11, match_types, cells), ledger)
+        entities = tuple(match_types(block, cells))
     return Document(
         name=name,
         part=part,
@@ -170,9 +156,7 @@ def _parse(block: Block, name: str, part: int, split: str, ledger: Ledger) -> Do
 
 
 def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
-    """Return the fields of every word, and each sentence's first word. CorpusError unless rows have
-    enough columns, equally many in a sentence, one document and part, and a numeric word number.
-    """
+    """Return the fields of every word, and each sentence's first word."""
     rows: list[list[str]] = []
     starts: list[int] = []
     fresh, width = True, 0
@@ -193,7 +177,9 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
                 " or 3 to 5, as many as in the sentence's first row: is it truncated?"
             )
             raise block.fault(word, message, columns)
-        row = _widen(row, word) if columns in NARROW else row
+        if columns in NARROW:  # a row of fewer than 5 lacks the number of its word
+            place = row[:3] if columns == max(NARROW) else ["", "", str(word)]
+            row = [*place, row[-2], *["-"] * (FEWEST_COLUMNS - 5), row[-1]]
         rows.append(row)
         if row[:2] != rows[0][:2]:
             message = (
@@ -207,57 +193,48 @@ def _split_rows(block: Block) -> tuple[list[list[str]], list[int]]:
     return rows, starts
 
 
-def _widen(row: list[str], word: int) -> list[str]:
-    """Expand a narrow row to all columns; one of fewer than 5 lacks the number of its word."""
-    place = row[:3] if len(row) == max(NARROW) else ["", "", str(word)]
-    return [*place, row[-2], *["-"] * (FEWEST_COLUMNS - 5), row[-1]]
-
-
 @lru_cache(1 << 16)
 def parse_chain_cell(cell: str) -> tuple[Bracket, ...]:
-    """Parse the brackets of one word in the order written; anything else raises ValueError."""
-    found = [match for piece in cell.split("|") if (match := _BRACKET.fullmatch(piece))]
-    if len(found) <= cell.count("|") or not all(match[1] or match[3] for match in found):
-        raise ValueError(
-            f"chain brackets {shown(cell)}: expected something like (3, 3) or (3), joined by |"
-        )
-    return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found)
+    """Parse the brackets of one word in the order written; none if the cell is anything else."""
+    found = [_BRACKET.fullmatch(piece) for piece in cell.split("|")]
+    if not all(match and (match[1] or match[3]) for match in found):
+        return ()
+    return tuple((bool(match[1]), int(match[2]), bool(match[3])) for match in found if match)
 
 
-def match_chains(cells: Iterable[tuple[int, str]]) -> list[Mention]:
-    """Return the mentions of the (word, cell) pairs, in reading order.
-
-    Each chain has its own stack, so chains may cross and a chain may nest in itself (the inner span
-    closes first). WordError for a cell that is no bracket expression, and for the first bracket
-    without a partner.
+def match_chains(block: Block, cells: Iterable[tuple[int, str]]) -> list[Mention]:
+    """Return the mentions of the (word, cell) pairs, in reading order. Each chain has its own
+    stack, so chains may cross and a chain may nest in itself (the inner span closes first).
     """
+    column = "coreference (the last)"
     stacks: dict[int, list[int]] = defaultdict(list)
     mentions: list[Mention] = []
-    unmatched: list[WordError] = []
+    unmatched: list[tuple[int, str]] = []
     for word, cell in cells:
-        try:
-            brackets = parse_chain_cell(cell)
-        except ValueError as error:
-            raise WordError(word, str(error)) from None
+        brackets = parse_chain_cell(cell)
+        if not brackets:
+            expected = "expected something like (3, 3) or (3), joined by |"
+            raise block.fault(word, f"chain brackets {shown(cell)}: {expected}", column)
         for opens, chain, closes in brackets:
             if opens:
                 stacks[chain].append(word)
             if closes and stacks[chain]:
                 mentions.append(Mention(stacks[chain].pop(), word + 1, chain))
             elif closes:
-                message = f"{chain}) closes a mention of chain {chain} that was never opened"
-                unmatched.append(WordError(word, f"{message} in this document"))
+                fault = f"{chain}) closes a mention of chain {chain} that was never opened"
+                unmatched.append((word, fault))
     for chain, words in stacks.items():
-        message = f"({chain} opens a mention of chain {chain} that is never closed"
-        unmatched += [WordError(word, f"{message} in this document") for word in words]
+        fault = f"({chain} opens a mention of chain {chain} that is never closed"
+        unmatched += [(word, fault) for word in words]
     if unmatched:
-        raise min(unmatched, key=lambda error: error.word)
+        word, fault = min(unmatched, key=itemgetter(0))
+        raise block.fault(word, f"{fault} in this document", column)
     return sorted(mentions, key=reading_order)
 
 
-def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
+def match_types(block: Block, cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
     """Return the typed spans of the (word, cell) pairs, which may nest, by descending ends and an
-    outer one before an inner one; a malformed cell or a bracket without a partner raises WordError.
+    outer one before an inner one.
     """
     entities: list[NamedEntity] = []
     opened: list[tuple[int, str]] = []
@@ -265,49 +242,46 @@ def match_types(cells: Iterable[tuple[int, str]]) -> list[NamedEntity]:
         match = _TYPE.fullmatch(cell)
         labels = match[1].split("(")[1:] if match else []
         if not match or not set(labels).issubset(ONTONOTES_TYPES):
-            raise WordError(
-                word,
+            message = (
                 f"named entity {shown(cell)}: expected something like (ORG*, *), (ORG) or *, of"
-                f" types {', '.join(ONTONOTES_TYPES)}",
+                f" types {', '.join(ONTONOTES_TYPES)}"
             )
+            raise block.fault(word, message, 11)
         opened += ((word, label) for label in labels)
         for _ in range(match[2].count(")")):
             if not opened:
-                raise WordError(word, f"{shown(cell)} closes a named entity that was never opened")
+                message = f"{shown(cell)} closes a named entity that was never opened"
+                raise block.fault(word, message, 11)
             start, label = opened.pop()
             entities.append(NamedEntity(start, word + 1, label))
     if opened:
         word, label = opened[-1]
-        raise WordError(word, f"({label} opens a named entity that is never closed")
+        raise block.fault(word, f"({label} opens a named entity that is never closed", 11)
     return entities[::-1]
 
 
-def restore_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words as in running text, with the escapes of brackets, ``&``, ``.`` and ``?``
-    undone. WordError for a word with white space inside and for a skeleton's ``[WORD]``.
-    """
+def restore_words(block: Block, words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words as in running text, without the escapes of brackets, marks and ``&``."""
     if _SKELETON in words:
-        raise WordError(
-            words.index(_SKELETON),
+        message = (
             f"the word is {_SKELETON}, a skeleton without text: run skeleton2conll with the LDC's"
-            " OntoNotes release first",
+            " OntoNotes release first"
         )
-    _refuse_spaces(words, "word")
+        raise block.fault(words.index(_SKELETON), message, 4)
+    _refuse_spaces(block, words, "word", 4)
     return tuple(_ORIGINALS.get(word, word) for word in words)
 
 
-def restore_tags(tags: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the tags as written, with ``XX`` (OntoNotes' own sign) for missing ones; None if all
-    are missing. WordError for a tag with white space inside.
-    """
+def restore_tags(block: Block, tags: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the tags, with OntoNotes' ``XX`` for missing ones; None if all are missing."""
     if UNKNOWN.issuperset(tags):
         return None
-    _refuse_spaces(tags, "tag")
+    _refuse_spaces(block, tags, "tag", 5)
     return tuple("XX" if tag in UNKNOWN else tag for tag in tags)
 
 
-def _refuse_spaces(values: Sequence[str], what: str) -> None:
+def _refuse_spaces(block: Block, values: Sequence[str], what: str, column: int) -> None:
     if " ".join(values).split() != [*values]:
         word = next(i for i, value in enumerate(values) if value.split() != [value])
         message = f"the {what} is {shown(values[word])}, expected a string without white space"
-        raise WordError(word, message)
+        raise block.fault(word, message, column)

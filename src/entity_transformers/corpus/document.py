@@ -30,11 +30,7 @@ class CorpusError(ValueError):
 
 
 class WordError(CorpusError):
-    """A fault at the word ``word`` of a document; the reader adds file, line and column."""
-
-    def __init__(self, word: int, message: str) -> None:
-        super().__init__(message)
-        self.word = word
+    """A fault of a document that does not name its file, which `ledger.Ledger.reject` adds."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,7 +47,6 @@ def check_words(words: Sequence[str], where: str) -> None:
     if max(map(len, words), default=0) > LONGEST_WORD:
         place = next(i for i, word in enumerate(words) if len(word) > LONGEST_WORD)
         raise WordError(
-            place,
             f"{where}, word {place + 1}: {len(words[place]):,} characters without a space, expected"
             f" at most {LONGEST_WORD:,}: leave it out or insert spaces",
         )

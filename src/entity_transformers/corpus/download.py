@@ -219,11 +219,9 @@ def list_passages(section: Any, cache: Path) -> Manifest:
 
 def list_tasks(section: Any, cache: Path) -> dict[str, Manifest]:
     """List the files of each task, on disk or downloaded."""
-    here = section.path
-    folders = {name: tasks()[name].dataset.folder for name in section.tasks}
     return {
-        name: locate(name, None if here is None else Path(here) / folder, cache)
-        for name, folder in folders.items()
+        name: locate(name, section.path and Path(section.path, tasks()[name].dataset.folder), cache)
+        for name in section.tasks
     }
 
 

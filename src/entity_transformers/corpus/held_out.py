@@ -27,17 +27,12 @@ def hold_out(documents: Sequence[Document], missing: Sequence[Split]) -> list[Do
     train = [document for document in documents if document.split == "train"]
     others = [document for document in documents if document.split != "train"]
     plain = not any(one.mentions or one.tags or one.named_entities for one in train)
-    few = len({one.name for one in train}) <= len(missing) or (plain and len(train) < SHARE)
-    held = _cut(train, missing) if few else _draw(train, missing)
-    return [*held, *others]
-
-
-def _draw(train: Sequence[Document], missing: Sequence[Split]) -> list[Document]:
-    """Draw whole documents; the parts of one name stay together."""
-    names = {one.name for one in train}
+    names = {one.name for one in train}  # the parts of one name stay together
+    if len(names) <= len(missing) or (plain and len(train) < SHARE):
+        return [*_cut(train, missing), *others]
     fewest = FEWEST if 2 * FEWEST * len(missing) < len(names) else 1
     splits = draw_splits(names, missing, fewest)
-    return [replace(one, split=splits[one.name]) for one in train]
+    return [*(replace(one, split=splits[one.name]) for one in train), *others]
 
 
 def draw_splits(names: Collection[str], held: Sequence[Split], fewest: int = 1) -> dict[str, Split]:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain, count
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from entity_transformers.corpus.document import CorpusError, Document, WordError
 from entity_transformers.corpus.files import shown
+from entity_transformers.corpus.mentions import flatten_entities
 
 Policy = Literal["strict", "skip"]
 
@@ -61,6 +63,14 @@ class Ledger:
         keys = chain([document], (f"{document} ({copy})" for copy in count(2)))
         self.bad[next(key for key in keys if key not in self.bad)] = str(error)
 
+    @contextmanager
+    def recording(self, document: str) -> Iterator[None]:
+        """Within this context a CorpusError is the fault of a bad document (`reject`)."""
+        try:
+            yield
+        except CorpusError as error:
+            self.reject(document, error)
+
     def reject_missing(self, names: Iterable[str], folder: Path, listed: str) -> None:
         """Reject, unless excluded, each listed document for which the folder has no file."""
         for name in sorted(names):
@@ -78,8 +88,10 @@ class Ledger:
             )
 
     def accept(self, documents: Iterable[Document], source: str) -> Iterator[Document]:
-        """Yield a source's documents without repeated ones; a fault of the source counts as one."""
-        try:
+        """Yield a source's documents without repeated ones, and without named entities inside
+        others; a fault of the source counts as one document.
+        """
+        with self.recording(source):
             for document in documents:
                 if earlier := self._sources.get(document.id):
                     where = "occurs twice" if earlier == source else f"is also in {earlier}"
@@ -87,9 +99,16 @@ class Ledger:
                     self.reject(document.id, CorpusError(message))
                 else:
                     self._sources[document.id] = source
-                    yield document
-        except CorpusError as error:
-            self.reject(source, error)
+                    yield self._flatten(document)
+
+    def _flatten(self, document: Document) -> Document:
+        entities = document.named_entities
+        if not entities:
+            return document
+        kept = flatten_entities(entities)
+        if lost := len(entities) - len(kept):
+            self.counts["named_entities_inside_others"] += lost
+        return replace(document, named_entities=kept)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for a manifest."""

@@ -15,7 +15,6 @@ from entity_transformers.corpus.document import (
     Span,
     reading_order,
 )
-from entity_transformers.corpus.ledger import Ledger
 
 Nesting = Literal["outermost", "innermost", "drop"]
 
@@ -30,16 +29,15 @@ def flatten(
     one that overlaps a kept mention that ends earlier or is shorter, and ``drop`` every mention
     that overlaps another one.
 
-    The counter has ``mentions``, ``chains`` (those left without a mention), ``words`` (left without
-    an entity), ``merged_spans`` and ``merged_chains``. CorpusError for a span outside the
-    ``n_words`` words.
+    The counter has ``mentions``, ``chains`` (those left without a mention) and ``words`` (left
+    without an entity). CorpusError for a span outside the ``n_words`` words.
     """
     for mention in mentions:
         if not 0 <= mention.start < mention.end <= n_words:
             raise CorpusError(
                 f"{mention} is not inside the document's {n_words} words: check the corpus file"
             )
-    merged, merged_chains = merge_chains(mentions)
+    merged = merge_chains(mentions)
     if policy == "drop":
         depth = _count_words(merged)
         kept = [m for m in merged if max(depth[m.start : m.end]) == 1]
@@ -51,14 +49,12 @@ def flatten(
         mentions=len(merged) - len(kept),
         chains=len({m.chain for m in merged}) - len({m.chain for m in kept}),
         words=count_covered(merged)[0] - count_covered(kept)[0],
-        merged_spans=len(mentions) - len(merged),
-        merged_chains=merged_chains,
     )
     return tuple(kept), lost
 
 
-def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
-    """Keep one mention per span, in reading order; return also how many chains were merged away."""
+def merge_chains(mentions: Iterable[Mention]) -> list[Mention]:
+    """Keep one mention per span, in reading order."""
     parents: dict[int, int] = {}
     spans: dict[tuple[int, int], int] = {}
     for start, end, chain in ((m.start, m.end, m.chain) for m in mentions):
@@ -66,8 +62,7 @@ def merge_chains(mentions: Iterable[Mention]) -> tuple[list[Mention], int]:
     merged = [
         Mention(start, end, find_chain(parents, chain)) for (start, end), chain in spans.items()
     ]
-    merged.sort(key=reading_order)
-    return merged, sum(chain != parent for chain, parent in parents.items())
+    return sorted(merged, key=reading_order)
 
 
 def find_chain(parents: dict[int, int], chain: int) -> int:
@@ -84,15 +79,12 @@ def join(parents: dict[int, int], first: int, second: int) -> None:
     parents[max(one, other)] = min(one, other)
 
 
-def flatten_entities(entities: Iterable[NamedEntity], ledger: Ledger) -> tuple[NamedEntity, ...]:
+def flatten_entities(entities: Iterable[NamedEntity]) -> tuple[NamedEntity, ...]:
     """Keep the outermost of nested named entities, and the first of those that cross or have equal
-    spans; the ledger counts the others.
+    spans.
     """
     found = sorted(entities, key=lambda entity: (entity.start, -entity.end))
-    kept = _first_of_overlapping(found)
-    if lost := len(found) - len(kept):
-        ledger.counts["named_entities_inside_others"] += lost
-    return tuple(kept)
+    return tuple(_first_of_overlapping(found))
 
 
 def _first_of_overlapping(mentions: Iterable[Span]) -> list[Span]:

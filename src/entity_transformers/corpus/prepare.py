@@ -1,20 +1,24 @@
 """From files to documents, an encoder and tokens with entity ids: what step corpus does."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from entity_transformers.artifacts import json_lines_writer, read_tokenizer, write_arrays
 from entity_transformers.corpus.alignment import (
+    AlignedCorpus,
     align_split,
     learn_tokenizer,
     load_gpt2_tokenizer,
     summarise,
+    word_labels,
 )
 from entity_transformers.corpus.document import (
     SPLITS,
@@ -31,12 +35,11 @@ from entity_transformers.corpus.download import (
     read_evaluated,
     write_sample,
 )
-from entity_transformers.corpus.mentions import drop_singletons
+from entity_transformers.corpus.mentions import Nesting, drop_singletons
 from entity_transformers.corpus.overlap import Overlap, leave_out
 from entity_transformers.corpus.readers import find_reader, read_corpus
 from entity_transformers.corpus.statistics import compare_with_conll2012, describe, format_table
-from entity_transformers.resolve.layers import add_layer, show_counts
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import Resolver, annotate, make_resolver, show_counts
 from entity_transformers.study.origin import find_path
 
 log = logging.getLogger(__name__)
@@ -170,3 +173,23 @@ def align(params: Any, tokenizer: Tokenizer, folder: Path) -> Iterator[tuple[str
             log.info("%s, %s: %s", split, name, show_counts(counts))
         write_arrays(folder / f"{split}.safetensors", *corpus.arrays())
         yield split, summarise(corpus)
+
+
+def add_layer(
+    corpus: AlignedCorpus, documents: Sequence[Document], resolver: Resolver, policy: Nesting
+) -> tuple[AlignedCorpus, Counter[str]]:
+    """Return the aligned split with the resolver's labels as layer ``resolver:NAME``, and the
+    counts of `annotate`. The labels are made like the gold ones: entities numbered 1.. by first
+    appearance in the document, by the same nesting policy; ``mentions:NAME`` numbers the mentions.
+
+    ``documents`` are those that the split was aligned from, in that order.
+    """
+    counts: Counter[str] = Counter()
+    labels = np.zeros(len(corpus.tokens), np.int32)
+    spans = np.full(len(corpus.tokens), -1, np.int32)
+    annotated = annotate(documents, resolver, policy, counts)
+    for part, document in zip(corpus.slices, annotated, strict=True):
+        entity, mention = word_labels(document, policy)
+        labels[part], spans[part] = entity[corpus.words[part]], mention[corpus.words[part]]
+    found = {f"resolver:{resolver.name}": labels, f"mentions:{resolver.name}": spans}
+    return replace(corpus, layers={**corpus.layers, **found}), counts

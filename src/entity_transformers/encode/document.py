@@ -48,8 +48,7 @@ from entity_transformers.models.gpt2e.generation import (
 from entity_transformers.models.gpt2e.model import GPT2EForCausalLM
 from entity_transformers.models.pointer.model import GPT2Pointer, GPT2PointerForCausalLM
 from entity_transformers.models.weights import find_weights
-from entity_transformers.resolve.base import Resolver, resolve
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import Resolver, make_resolver, resolve
 
 POLICY: Nesting = "outermost"
 """Which of several nested mentions is kept."""

@@ -28,6 +28,7 @@ from entity_transformers.resolve.lexicon import (
     TITLES,
     WEAK,
 )
+from entity_transformers.resolve.registry import Resolver
 
 BEARERS = 16
 """How many of the latest entities with a name word are compared, to keep the time linear."""
@@ -221,9 +222,10 @@ def parse_name(surface: Sequence[str]) -> Name:
     return Name(given=words[0], last=words[-1], suffix=suffix, gender=gender, wed=wed)
 
 
-@dataclass(frozen=True)
-class Names:
-    """Resolver ``names``.
+def find_names(causal: bool = False, pronouns: bool = False) -> Resolver:
+    """Return resolver ``names``, or names-pronouns, names-causal or names-pronouns-causal. It reads
+    only words and sentence starts; mentions are in reading order and never overlap, and entities
+    are numbered from 1 by first appearance.
 
     causal    a mention and its entity depend only on the text before it and on the word right after
               it, which shows that the name has ended; otherwise the whole document tells which
@@ -231,20 +233,8 @@ class Names:
     pronouns  he and she, in all their cases, refer to the latest person of their gender; other
               pronouns are left alone
     """
-
-    causal: bool = False
-    pronouns: bool = False
-
-    @property
-    def name(self) -> str:
-        """One of names, names-pronouns, names-causal and names-pronouns-causal."""
-        return "names" + "-pronouns" * self.pronouns + "-causal" * self.causal
-
-    def resolve(self, document: Document) -> list[Mention]:
-        """Return mentions in reading order, which never overlap; entities are numbered from 1 by
-        first appearance. Only words and sentence starts are read.
-        """
-        return list(_Reading(document, self.causal, self.pronouns))
+    name = "names" + "-pronouns" * pronouns + "-causal" * causal
+    return Resolver(name, lambda document: list(_Reading(document, causal, pronouns)))
 
 
 class _Reading:

@@ -11,7 +11,7 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.tokens import Source
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.encode.reader import compute_token_losses, read_windows
-from entity_transformers.resolve.base import Resolver
+from entity_transformers.resolve.registry import Resolver
 from entity_transformers.tasks.remember import TextMemory, Way, keep_nothing
 
 

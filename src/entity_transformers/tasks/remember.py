@@ -23,8 +23,7 @@ from entity_transformers.corpus.marked import has_marks
 from entity_transformers.corpus.splitting import split_text
 from entity_transformers.encode.document import POLICY, DocumentReader, list_ends
 from entity_transformers.encode.reader import compute_token_losses
-from entity_transformers.resolve.base import Resolver
-from entity_transformers.resolve.registry import make_resolver
+from entity_transformers.resolve.registry import Resolver, make_resolver
 from entity_transformers.tasks.policies import POLICIES, Past, keep_recent
 from entity_transformers.tasks.text_memory import (
     Keep,

@@ -14,13 +14,13 @@ import pandas as pd
 from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.splitting import split_annotated
 from entity_transformers.corpus.tasks.pronouns import GENDERS, is_possessive
-from entity_transformers.resolve.base import resolve
-from entity_transformers.resolve.names import Names
+from entity_transformers.resolve.names import find_names
+from entity_transformers.resolve.registry import resolve
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.lambada import encode_passages, score_passages
 
 Passages = list[dict[str, Any]]
-_RESOLVER = Names(causal=True, pronouns=True)
+_RESOLVER = find_names(causal=True, pronouns=True)
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 

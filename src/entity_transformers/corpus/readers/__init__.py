@@ -79,40 +79,60 @@ class Reader:
         return self.provide is None and not any(dataset.downloads for dataset in self.data)
 
 
-ReadLines = Callable[[Iterable[str], str, str, Split, Ledger], Iterator[Document]]
-"""Yields the documents of a file: of its lines, its path, its name within the corpus without
-endings, and the split that its path names.
-"""
+class File(NamedTuple):
+    """A file as its format's reader gets it: its lines, its path, its name within the corpus
+    without endings, and the split that its path names.
+    """
+
+    lines: Iterable[str]
+    path: str
+    name: str
+    split: Split
 
 
 def read_files(
-    path: Path,
     patterns: Sequence[str],
-    ledger: Ledger,
-    read: ReadLines,
+    read: Callable[[File, Ledger], Iterator[Document]],
     longest: int = LONGEST_LINE,
-) -> Iterator[Document]:
-    """Yield the documents that ``read`` finds in a file, or in a folder's files that match a
-    pattern, sorted by path. A fault of a whole file counts as that of one document. CorpusError if
-    there is no such file.
+) -> Callable[[Path, Ledger], Iterator[Document]]:
+    """Return what yields the documents that ``read`` finds in a file, or in a folder's files that
+    match a pattern, sorted by path. A fault of a whole file counts as that of one document.
+    CorpusError if there is no such file.
     """
-    files = [path] if path.is_file() else find_files(path, patterns)
-    if not files:
-        raise CorpusError(
-            f"{path}: no file matches {', '.join(patterns)}: give a file or a folder of them"
-            " (corpus.path)"
-        )
-    root = path.parent if path.is_file() else path
 
-    def read_file(file: Path) -> Iterator[Document]:
+    def read_path(path: Path, ledger: Ledger) -> Iterator[Document]:
+        files = [path] if path.is_file() else find_files(path, patterns)
+        if not files:
+            raise CorpusError(
+                f"{path}: no file matches {', '.join(patterns)}: give a file or a folder of them"
+                " (corpus.path)"
+            )
+        root = path.parent if path.is_file() else path
+        return chain.from_iterable(read_file(file, root, ledger) for file in files)
+
+    def read_file(file: Path, root: Path, ledger: Ledger) -> Iterator[Document]:
         place = file.relative_to(root)
         name = place.with_name(place.name.removesuffix(".gz") or "gz").with_suffix("").as_posix()
-        if not ledger.admits_file(file, name):
-            return iter(())
-        found = read(open_lines(file, longest), str(file), name, split_from_path(place), ledger)
-        return ledger.accept(found, str(file))
+        if ledger.admits_file(file, name):
+            found = File(open_lines(file, longest), str(file), name, split_from_path(place))
+            yield from ledger.accept(read(found, ledger), str(file))
 
-    return chain.from_iterable(map(read_file, files))
+    return read_path
+
+
+def recognise_files(
+    path: Path, patterns: Sequence[str], begins: Callable[[str], object], why: str
+) -> Match | None:
+    """Recognise a file by its first line, for the reason ``why``, or else by a pattern that its
+    name matches, and a folder by a file that it holds.
+    """
+    if path.is_dir():
+        found = find_files(path, patterns)
+        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
+    if begins(first_line(path)):
+        return Match(Evidence.CONTENT, why)
+    matched = next(filter(path.match, patterns), None)
+    return Match(Evidence.NAME, f"it is a {matched} file") if matched else None
 
 
 @cache

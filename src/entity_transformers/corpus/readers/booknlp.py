@@ -16,13 +16,11 @@ from entity_transformers.corpus.document import (
     Document,
     Mention,
     NamedEntity,
-    Split,
     make_document,
 )
 from entity_transformers.corpus.files import check_text, find_files, first_line, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.mentions import flatten_entities
-from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers import Evidence, File, Match, Reader, read_files
 
 _TOKENS = ("token_ID_within_document", "sentence_ID", "byte_onset", "byte_offset", "word",
            "fine_POS_tag")  # fmt: skip
@@ -34,36 +32,33 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
     """Yield the book of either of its two files, or the books of a folder, sorted by path."""
     if path.suffix == ".entities":
         path = path.with_suffix(".tokens")
-    return read_files(path, _PATTERNS, ledger, _read_files)
+    return read_files(_PATTERNS, _read_pair)(path, ledger)
 
 
-def _read_files(
-    tokens: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
-) -> Iterator[Document]:
-    if ledger.admits(name):
-        file = Path(source).with_suffix(".entities")
-        if not file.is_file():
-            raise CorpusError(f"{file}: no such file, but BookNLP writes one per book: add it")
-        yield read_book(tokens, open_lines(file), source, name, split, ledger)
+def _read_pair(file: File, ledger: Ledger) -> Iterator[Document]:
+    if ledger.admits(file.name):
+        entities = Path(file.path).with_suffix(".entities")
+        if not entities.is_file():
+            raise CorpusError(f"{entities}: no such file, but BookNLP writes one per book: add it")
+        yield read_book(file, open_lines(entities), ledger)
 
 
-def read_book(
-    tokens: Iterable[str], entities: Iterable[str], source: str, name: str, split: Split,
-    ledger: Ledger,
-) -> Document:  # fmt: skip
+def read_book(file: File, entities: Iterable[str], ledger: Ledger) -> Document:
     """Return the document of both files' lines; CorpusError names file and line of a fault."""
     words: list[str] = []
     tags: list[str] = []
     bounds: list[tuple[int, int]] = []
     starts: list[int] = []
     sentence = -1
-    for where, (number, this, onset, offset, word, tag) in _read_columns(tokens, source, _TOKENS):
-        place, current, *ends = _as_numbers((number, this, onset, offset), where)
+    numbers = ("token_ID_within_document", "sentence_ID", "byte_onset", "byte_offset")
+    for where, row in _read_columns(file.lines, file.path, _TOKENS):
+        place, current, *ends = _as_numbers([row[name] for name in numbers], where)
         if place != len(words):
             raise CorpusError(
                 f"{where}: token_ID_within_document is {place}, expected {len(words)}: is a row"
                 " missing?"
             )
+        word, tag = row["word"], row["fine_POS_tag"]
         for text in (word, tag):
             if text.split() != [text]:
                 raise CorpusError(f"{where}: {shown(text)}, expected a string without white space")
@@ -74,14 +69,22 @@ def read_book(
         tags.append(tag)
         bounds.append((ends[0], ends[1]))
     if not words:
-        raise CorpusError(f"{source}: no words in this file, expected BookNLP's tokens: remove it")
+        raise CorpusError(
+            f"{file.path}: no words in this file, expected BookNLP's tokens: remove it"
+        )
     mentions, named = _read_entities(
-        entities, source.removesuffix(".tokens") + ".entities", len(words), ledger
+        entities, file.path.removesuffix(".tokens") + ".entities", len(words), ledger
     )
     spaces = [*(after[0] > before[1] for before, after in pairwise(bounds)), True]
-    kept = flatten_entities(named, ledger)
     return make_document(
-        name, split, words, starts, mentions, tags=tags, spaces=spaces, named_entities=kept
+        file.name,
+        file.split,
+        words,
+        starts,
+        mentions,
+        tags=tags,
+        spaces=spaces,
+        named_entities=named,
     )
 
 
@@ -90,8 +93,9 @@ def _read_entities(
 ) -> tuple[list[Mention], list[NamedEntity]]:
     mentions: list[Mention] = []
     named: list[NamedEntity] = []
-    for where, (coref, first, last, prop, label) in _read_columns(lines, source, _ENTITIES):
-        chain, start, end = _as_numbers((coref, first, last), where)
+    for where, row in _read_columns(lines, source, _ENTITIES):
+        numbers = [row[name] for name in ("COREF", "start_token", "end_token")]
+        chain, start, end = _as_numbers(numbers, where)
         if not 0 <= start <= end < words:
             raise CorpusError(
                 f"{where}: start_token {start} and end_token {end}, expected an entity's first and"
@@ -101,32 +105,31 @@ def _read_entities(
             mentions.append(Mention(start, end + 1, chain))
         else:
             ledger.counts["entities_without_chain"] += 1
-        if prop == "PROP" and label:
-            named.append(NamedEntity(start, end + 1, label))
+        if row["prop"] == "PROP" and row["cat"]:
+            named.append(NamedEntity(start, end + 1, row["cat"]))
     return mentions, named
 
 
 def _read_columns(
     lines: Iterable[str], source: str, names: Sequence[str]
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place of each row, and its values in the columns with these names."""
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place of each row, and its values by the columns' names, which include these."""
     header: list[str] = []
-    places: list[int] = []
     for number, line in enumerate(lines, 1):
         where = f"{source}, line {number}"
         check_text(line, where)
         row = line.removesuffix("\n").split("\t")
         if number == 1:
-            if missing := [name for name in names if name not in row]:
+            header = row
+            if missing := [name for name in names if name not in header]:
                 raise CorpusError(
                     f"{where}: {shown(line)}, expected the names of BookNLP's columns, including"
                     f" {', '.join(missing)}"
                 )
-            header, places = row, [row.index(name) for name in names]
         elif len(row) != len(header):
             raise CorpusError(f"{where}: {len(row)} columns, expected {len(header)}: truncated?")
         else:
-            yield where, [row[place] for place in places]
+            yield where, dict(zip(header, row, strict=True))
 
 
 def _as_numbers(values: Sequence[str], where: str) -> list[int]:

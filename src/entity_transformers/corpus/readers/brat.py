@@ -1,23 +1,21 @@
 """brat's standoff: a text (``NAME.txt``) and its annotations (``NAME.ann``).
 
-Every span (``T1 Person 0 4 Anna``) is a mention; a discontinuous one goes from its first character
-to its last, and is counted. Spans form one chain if relations named Coref... (``R1 Coref Arg1:T1
-Arg2:T2``) or equivalences (``* Equiv T1 T2``) join them; a span that is in neither is a chain by
-itself. Other relations, and lines of other kinds (E, A, M, N, #), are ignored and counted. A chain
-has the lowest number of its spans. Words are those of `corpus.splitting`, cut where a span begins
-or ends inside one, and each line of the text is a sentence. Format:
-https://brat.nlplab.org/standoff.html.
+Every span is a mention; a discontinuous one goes from its first character to its last, and is
+counted. Spans form one chain, with the lowest of their numbers, if relations named Coref... or
+equivalences join them; other relations and lines of other kinds (E, A, M, N, #) are counted. Words
+are those of `corpus.splitting`, cut where a span begins or ends inside one, and each line of the
+text is a sentence. Format: https://brat.nlplab.org/standoff.html.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from entity_transformers.corpus.document import CorpusError, Document, Mention, Split, make_document
+from entity_transformers.corpus.document import CorpusError, Document, Mention, make_document
 from entity_transformers.corpus.files import check_text, find_files, first_line, shown
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.mentions import find_chain, join
-from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers import Evidence, File, Match, Reader, read_files
 from entity_transformers.corpus.readers.text import read_text
 from entity_transformers.corpus.splitting import split_annotated
 
@@ -36,15 +34,13 @@ def read(path: Path, ledger: Ledger) -> Iterator[Document]:
         texts = {text.with_suffix(".ann") for text in find_files(path, ("*.txt",))}
         ledger.counts["texts_without_annotations"] += len(texts - {*find_files(path, _PATTERNS)})
     root = path.with_suffix(".ann") if path.is_file() else path
-    return read_files(root, _PATTERNS, ledger, _read_pair)
+    return read_files(_PATTERNS, _read_pair)(root, ledger)
 
 
-def _read_pair(
-    lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
-) -> Iterator[Document]:
-    if ledger.admits(name):
-        text, rows = read_text(Path(source).with_suffix(".txt")), list(lines)
-        yield read_annotations(_drop_mark(text, rows), rows, source, name, split, ledger)
+def _read_pair(file: File, ledger: Ledger) -> Iterator[Document]:
+    if ledger.admits(file.name):
+        text, rows = read_text(Path(file.path).with_suffix(".txt")), list(file.lines)
+        yield read_annotations(_drop_mark(text, rows), file._replace(lines=rows), ledger)
 
 
 def _drop_mark(text: str, lines: Iterable[str]) -> str:
@@ -56,16 +52,12 @@ def _drop_mark(text: str, lines: Iterable[str]) -> str:
     return " " * bool(counted) + text.removeprefix("\ufeff")
 
 
-def read_annotations(
-    text: str, lines: Iterable[str], source: str, name: str, split: Split, ledger: Ledger
-) -> Document:
-    """Return the document of a text and the lines of its annotations; CorpusError names file and
-    line of a fault.
-    """
+def read_annotations(text: str, file: File, ledger: Ledger) -> Document:
+    """Return the document of a text and its annotations; CorpusError names the line of a fault."""
     spans: dict[int, tuple[int, int]] = {}
     joined: list[tuple[str, list[str]]] = []
-    for number, line in enumerate(lines, 1):
-        where = f"{source}, line {number}"
+    for number, line in enumerate(file.lines, 1):
+        where = f"{file.path}, line {number}"
         check_text(line, where)
         line = line.removesuffix("\n")
         if match := _SPAN.fullmatch(line):
@@ -97,12 +89,14 @@ def read_annotations(
             join(chains, numbers[0], other)
     found = split_annotated(text, [*spans.values()])
     if not found.words:
-        raise CorpusError(f"{source.removesuffix('.ann')}.txt: no words in this text: remove it")
+        raise CorpusError(f"{file.path.removesuffix('.ann')}.txt: no words in this text: remove it")
     mentions = (
         Mention(*span, find_chain(chains, number))
         for number, span in zip(spans, found.spans, strict=True)
     )
-    return make_document(name, split, found.words, found.starts, mentions, spaces=found.spaces)
+    return make_document(
+        file.name, file.split, found.words, found.starts, mentions, spaces=found.spaces
+    )
 
 
 def _read_span(text: str, pieces: str, quoted: str, where: str) -> tuple[int, int]:

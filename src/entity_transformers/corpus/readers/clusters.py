@@ -1,21 +1,18 @@
 """Clusters as JSON lines, as written by AllenNLP, maverick, fastcoref and relatives of e2e-coref.
 
-A row has words, as ``words``, ``tokens``, ``document`` or lists of them as ``sentences``, and the
-spans of each entity, as ``clusters``, ``predicted_clusters`` or ``clusters_token_offsets``. Spans
-are [first, last] words of the whole document, the last one included (AllenNLP's predictor and its
-``document``; maverick's ``tokens`` and ``clusters_token_offsets``; ``sentences`` and ``clusters``
-of the minimised OntoNotes files of Lee et al., 2017). fastcoref's output file has a ``text``
-instead, and spans [start, end) of its characters, the end excluded; it is split into words by
-`corpus.splitting`.
+A row has words (`_WORDS`, or lists of them as ``sentences``) and the spans of each entity
+(`_CLUSTERS`): [first, last] words of the whole document, the last one included. fastcoref's output
+file has a ``text`` instead, and spans [start, end) of its characters, the end excluded; it is split
+into words by `corpus.splitting`.
 
 Refused, with the key named: a row with two keys that contradict each other, spans of word pieces
 (``subtoken_map``), and spans of words whose ends seem to be excluded. All other keys of a row are
 ignored. A chain's number is that of its cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate, chain
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,7 +25,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Match, Reader, read_files
+from entity_transformers.corpus.readers import File, Reader, read_files
 from entity_transformers.corpus.readers.jsonl import (
     LONGEST_ROW,
     PATTERNS,
@@ -71,16 +68,11 @@ class Row(BaseModel):
     split: str = "train"
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file or of a folder's files; nameless ones have the file's name."""
-    return read_files(path, PATTERNS, ledger, read_clusters, LONGEST_ROW)
-
-
-def read_clusters(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
-    """Yield the documents of a file's lines; a bad row raises CorpusError or is recorded."""
-    names = number_names(name)
+def read_clusters(file: File, ledger: Ledger) -> Iterator[Document]:
+    """Yield a file's documents, nameless ones named after the file; a bad row raises CorpusError or
+    is recorded.
+    """
+    names = number_names(file.name)
 
     def parse(values: Mapping[str, Any], where: str) -> Document:
         nameless = next(names)
@@ -89,7 +81,7 @@ def read_clusters(
         found = _read_text(row, where) if "text" in row else _read_words(row, where, ledger)
         return parse_row({"name": named or nameless, "split": row["split"], **found}, where)
 
-    return read_rows(lines, source, split, ledger, parse)
+    return read_rows(file, ledger, parse)
 
 
 def _check(values: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -131,25 +123,21 @@ def _read_words(row: Mapping[str, Any], where: str, ledger: Ledger) -> dict[str,
     them, are left out and counted, and so are mentions of such words alone.
     """
     key, clusters = _pick(row, _CLUSTERS, where)
+    sentences = [sentence for sentence in row.get("sentences", ()) if sentence]
     if "sentences" in row:
-        sentences = [sentence for sentence in row["sentences"] if sentence]
-        words = [word for sentence in sentences for word in sentence]
-        if any(row.get(one, words) != words for one in _WORDS):
-            raise CorpusError(f"{where}: sentences disagree with the other words: remove one")
-    else:
-        _, words = _pick(row, _WORDS, where)
-        sentences = [words]
+        row = {**row, "sentences": list(chain.from_iterable(sentences))}
+    _, words = _pick(row, (*_WORDS, "sentences"), where)
     if words[:1] == ["[CLS]"]:
         raise CorpusError(f"{where}: the first word is [CLS]: found word pieces, expected words")
     mentions = []
-    for chain, cluster in enumerate(clusters):
+    for number, cluster in enumerate(clusters):
         for i, (first, last) in enumerate(cluster):
             if not first <= last < len(words):
                 raise CorpusError(
-                    f"{where}: {key}[{chain}][{i}]: {[first, last]}, expected a mention's first"
+                    f"{where}: {key}[{number}][{i}]: {[first, last]}, expected a mention's first"
                     f" and last word (the last one included), out of {len(words)} words"
                 )
-            mentions.append((first, last + 1, chain))
+            mentions.append((first, last + 1, number))
     if len(mentions) >= ENOUGH and all(end - start > 1 for start, end, _ in mentions):
         raise CorpusError(
             f"{where}: {key}: none of {len(mentions)} mentions has a single word: their ends seem"
@@ -157,10 +145,10 @@ def _read_words(row: Mapping[str, Any], where: str, ledger: Ledger) -> dict[str,
         )
     # the number of words kept before each place
     before = [*accumulate((not word.isspace() for word in words), initial=0)]
-    kept = [(before[start], before[end], chain) for start, end, chain in mentions]
+    kept = [(before[start], before[end], number) for start, end, number in mentions]
     ledger.counts["words_of_white_space"] += len(words) - before[-1]
     ledger.counts["mentions_of_white_space"] += sum(start == end for start, end, _ in kept)
-    firsts = accumulate((len(sentence) for sentence in sentences[:-1]), initial=0)
+    firsts = accumulate((len(sentence) for sentence in sentences), initial=0)
     starts = {before[first] for first in firsts} - {before[-1]}
     return {
         "words": [word for word in words if not word.isspace()],
@@ -175,12 +163,12 @@ def _read_text(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     text = row["text"]
     check_text(text, where, LONGEST_ROW, HALVES)
     spans: list[tuple[int, int]] = []
-    for chain, cluster in enumerate(clusters):
+    for number, cluster in enumerate(clusters):
         for i, (start, end) in enumerate(cluster):
             if not start < end <= len(text) or text[start:end].isspace():
                 raise CorpusError(
-                    f"{where}: {key}[{chain}][{i}]: {[start, end]}, expected the first character of"
-                    f" a mention and the one after its last, out of {len(text)} characters"
+                    f"{where}: {key}[{number}][{i}]: {[start, end]}, expected the first character"
+                    f" of a mention and the one after its last, out of {len(text)} characters"
                 )
             spans.append((start, end))
     strings = row.get("clusters_strings")
@@ -195,18 +183,18 @@ def _read_text(row: Mapping[str, Any], where: str) -> dict[str, Any]:
             f"{where}: {key}: most spans split words ({shown(text[slice(*spans[0])])}), expected"
             " [start, end) in characters, the end excluded"
         )
-    chains = [chain for chain, cluster in enumerate(clusters) for _ in cluster]
+    chains = [number for number, cluster in enumerate(clusters) for _ in cluster]
     return {
         "words": found.words,
         "space_after": found.spaces,
         "sentence_starts": found.starts,
-        "mentions": [(*span, chain) for span, chain in zip(found.spans, chains, strict=True)],
+        "mentions": [(*span, number) for span, number in zip(found.spans, chains, strict=True)],
     }
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise the keys of the first row."""
-    return recognise_rows(path, "clusters", "its rows have clusters")
-
-
-READER = Reader(name="clusters", read=read, recognise=recognise, patterns=PATTERNS)
+READER = Reader(
+    name="clusters",
+    read=read_files(PATTERNS, read_clusters, LONGEST_ROW),
+    recognise=partial(recognise_rows, format="clusters", why="its rows have clusters"),
+    patterns=PATTERNS,
+)

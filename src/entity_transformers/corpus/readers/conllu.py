@@ -1,35 +1,33 @@
 """CoNLL-U whose column MISC has coreference, ``Entity=``: CorefUD's from 1.0 on, and GUM's.
 
 The words are the syntactic ones. A multiword token (3-4) only tells where no space is, and an empty
-node (3.1) is no word: a mention that starts or ends at one keeps its words, and one of empty nodes
-alone is left out and counted. Mentions are spans here, so a discontinuous one (``e5[1/2]``) extends
-from its first piece to the end of its last piece, and is counted.
+node (3.1) is no word: a mention keeps its words, and one of empty nodes alone is left out and
+counted. Mentions are spans, so a discontinuous one (``e5[1/2]``) extends from its first piece to
+the end of its last, and is counted.
 
-The line ``# global.Entity`` names the fields of brackets for the rest of its file. Without it,
-brackets that contain only an entity, (e5 ... e5), and those of GUM up to 2.8, (place-103 ...
-place-103), are read; others are refused. Format: Nedoluzhko et al. (2022), CorefUD 1.0, section 4.
+The line ``# global.Entity`` names the fields of brackets for the rest of its file. Without it, only
+(e5 ... e5) and GUM's older (place-103 ... place-103) are read. Format: Nedoluzhko et al. (2022),
+CorefUD 1.0, section 4.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import NamedTuple
 
 from entity_transformers.corpus.document import CorpusError, Document, Mention, make_document
 from entity_transformers.corpus.files import (
     check_lines,
     check_text,
-    find_files,
-    first_line,
     is_html,
     number_names,
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers import File, Reader, read_files, recognise_files
 from entity_transformers.corpus.readers.ontonotes import TAGS
 
 PENN = frozenset((*TAGS, "#", "GW", "_"))
@@ -96,18 +94,6 @@ class Table:
         """Return the error at a line."""
         return CorpusError(f"{self.source}, line {line}, column {column}: {message}")
 
-    def add_word(self, fields: Sequence[str], line: int, space_after: bool) -> None:
-        """Append the word of a row."""
-        for column in (2, 4, 5):
-            if fields[column - 1].split() != [fields[column - 1]]:
-                message = f"{shown(fields[column - 1])}, expected a string without white space"
-                raise self.fault(line, message, column)
-        self.words.append(fields[1])
-        self.universal.append(fields[3])
-        self.tags.append(fields[4])
-        self.lines.append(line)
-        self.space_after.append(space_after)
-
 
 @dataclass
 class Block:
@@ -119,43 +105,34 @@ class Block:
     lines: list[str] = field(default_factory=list)
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of a file or of a folder's files."""
-    return read_files(path, _PATTERNS, ledger, read_documents)
-
-
-def read_documents(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
-    """Yield the documents of a file's lines, nameless ones named after ``name``; a bad one raises
-    CorpusError or is recorded.
+def read_documents(file: File, ledger: Ledger) -> Iterator[Document]:
+    """Yield a file's documents, nameless ones named after the file; a bad one raises CorpusError or
+    is recorded.
     """
-    names, empty = number_names(name), True
-    for block in split_documents(lines):
+    names, empty = number_names(file.name), True
+    for block in split_documents(file.lines):
         empty = False
-        where = label = f"{source}, line {block.first}"
-        try:
+        where = f"{file.path}, line {block.first}"
+        with ledger.recording(where):
             check_text(block.name, where)
-            own = block.name or next(names)
-            label = f"{own}#0"
-            if ledger.admits(own, 0):
-                table = read_table(block, source)
-                if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
-                    message = "most words are _, expected the words of the text: leave it out"
-                    raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
-                yield make_document(
-                    own,
-                    split,
-                    table.words,
-                    table.sentence_starts,
-                    read_mentions(table, ledger),
-                    tags=choose_tags(table),
-                    spaces=table.space_after,
-                )
-        except CorpusError as error:
-            ledger.reject(label, error)
+            name = block.name or next(names)
+            with ledger.recording(f"{name}#0"):
+                if ledger.admits(name, 0):
+                    table = read_table(block, file.path)
+                    if 2 * sum(not word.strip("_") for word in table.words) > len(table.words):
+                        message = "most words are _, expected the words of the text: leave it out"
+                        raise table.fault(table.lines[0], f"{message} with corpus.exclude", 2)
+                    yield make_document(
+                        name,
+                        file.split,
+                        table.words,
+                        table.sentence_starts,
+                        read_mentions(table, ledger),
+                        tags=choose_tags(table),
+                        spaces=table.space_after,
+                    )
     if empty:
-        raise CorpusError(f"{source}: no words in this file, expected CoNLL-U: remove it")
+        raise CorpusError(f"{file.path}: no words in this file, expected CoNLL-U: remove it")
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[Block]:
@@ -207,10 +184,18 @@ def read_table(block: Block, source: str) -> Table:
             if fresh:
                 table.sentence_starts.append(len(table.words))
                 fresh = False
+            for column in (2, 4, 5):
+                if fields[column - 1].split() != [fields[column - 1]]:
+                    found = shown(fields[column - 1])
+                    message = f"{found}, expected a string without white space"
+                    raise table.fault(number, message, column)
+            table.words.append(fields[1])
+            table.universal.append(fields[3])
+            table.tags.append(fields[4])
+            table.lines.append(number)
             # no space inside a multiword token
             inside = position <= joined_until
-            after = (space and position == joined_until) if inside else spaced
-            table.add_word(fields, number, after)
+            table.space_after.append((space and position == joined_until) if inside else spaced)
         _add_cell(table, fields[9], number, kind)
     if not table.words:
         raise CorpusError(
@@ -378,16 +363,14 @@ def _join_pieces(found: list[Bracket], unmatched: list[tuple[int, str]]) -> list
     return mentions
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise a first comment as in CoNLL-U, or the name of the file or of one in the folder."""
-    if path.is_dir():
-        found = find_files(path, _PATTERNS)
-        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
-    if _FIRST.match(first_line(path)):
-        return Match(Evidence.CONTENT, "it begins with a CoNLL-U comment")
-    if path.name.endswith((".conllu", ".conllu.gz")):
-        return Match(Evidence.NAME, "it is a *.conllu file")
-    return None
-
-
-READER = Reader(name="conllu", read=read, recognise=recognise, patterns=_PATTERNS)
+READER = Reader(
+    name="conllu",
+    read=read_files(_PATTERNS, read_documents),
+    recognise=partial(
+        recognise_files,
+        patterns=_PATTERNS,
+        begins=_FIRST.match,
+        why="it begins with a CoNLL-U comment",
+    ),
+    patterns=_PATTERNS,
+)

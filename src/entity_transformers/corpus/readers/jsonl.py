@@ -6,8 +6,9 @@ A row needs ``name`` and ``words``; everything else has a default: {"name": "let
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -31,8 +32,7 @@ from entity_transformers.corpus.files import (
     shown,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.mentions import flatten_entities
-from entity_transformers.corpus.readers import Evidence, Match, Reader, read_files
+from entity_transformers.corpus.readers import Evidence, File, Match, Reader, read_files
 
 LONGEST_ROW = 100_000_000
 """Most characters of a row, which holds a whole document."""
@@ -94,46 +94,42 @@ class Row(BaseModel):
         return self
 
 
-def read(path: Path, ledger: Ledger) -> Iterator[Document]:
-    """Yield a file's or folder's documents, by path, which names the split of rows without one."""
-    return read_files(path, PATTERNS, ledger, read_documents, LONGEST_ROW)
-
-
-def read_documents(
-    lines: Iterable[str], source: str, name: str, split: str, ledger: Ledger
-) -> Iterator[Document]:
-    """Yield the documents of a file's lines, each of which has a name of its own."""
-    return read_rows(lines, source, split, ledger, parse_row)
+def parse_row(values: Mapping[str, Any], where: str) -> Document:
+    """Return the document of a JSON object; CorpusError at ``where`` for anything invalid."""
+    for key in values:  # pydantic can't name a key that is not UTF-8
+        if key not in KEYS:
+            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
+    try:
+        row = Row.model_validate(values)
+    except ValidationError as error:
+        raise CorpusError(f"{where}, {describe_fault(error)}") from None
+    labels = [label for *_, label in row.named_entities or []]
+    texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
+    check_text("".join(texts), where, LONGEST_ROW)
+    document = from_row(dict(row))
+    return replace(document, mentions=tuple(sorted(document.mentions, key=reading_order)))
 
 
 def read_rows(
-    lines: Iterable[str],
-    source: str,
-    split: str,
-    ledger: Ledger,
-    parse: Callable[[Mapping[str, Any], str], Document],
+    file: File, ledger: Ledger, parse: Callable[[Mapping[str, Any], str], Document] = parse_row
 ) -> Iterator[Document]:
     """Yield the documents that ``parse`` makes of each line's JSON object and its place; a bad row
     raises CorpusError or is recorded.
     """
     empty = True
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(file.lines, 1):
         if line == "\n":
             continue
         empty = False
-        where = f"{source}, line {number}"
-        try:
+        where = f"{file.path}, line {number}"
+        with ledger.recording(where):
             check_text(line, where, LONGEST_ROW)
-            document = parse({"split": split, **_parse(line, where)}, where)
+            document = parse({"split": file.split, **_parse(line, where)}, where)
             if ledger.admits(document.name, document.part):
-                entities = document.named_entities
-                flat = None if entities is None else flatten_entities(entities, ledger)
-                yield replace(document, named_entities=flat)
-        except CorpusError as error:
-            ledger.reject(where, error)
+                yield document
     if empty:
-        fault = f"{source}: no document in this file, expected one JSON object per line"
-        ledger.reject(source, CorpusError(fault))
+        fault = f"{file.path}: no document in this file, expected one JSON object per line"
+        ledger.reject(file.path, CorpusError(fault))
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:
@@ -153,22 +149,6 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is given twice in " + ", ".join(key for key, _ in pairs))
     return found
-
-
-def parse_row(values: Mapping[str, Any], where: str) -> Document:
-    """Return the document of a JSON object; CorpusError at ``where`` for anything invalid."""
-    for key in values:  # pydantic can't name a key that is not UTF-8
-        if key not in KEYS:
-            raise CorpusError(f"{where}: key {shown(key)}, expected one of {', '.join(KEYS)}")
-    try:
-        row = Row.model_validate(values)
-    except ValidationError as error:
-        raise CorpusError(f"{where}, {describe_fault(error)}") from None
-    labels = [label for *_, label in row.named_entities or []]
-    texts = (row.name, row.genre, *row.words, *(row.tags or []), *labels)
-    check_text("".join(texts), where, LONGEST_ROW)
-    document = from_row(dict(row))
-    return replace(document, mentions=tuple(sorted(document.mentions, key=reading_order)))
 
 
 def describe_fault(error: ValidationError) -> str:
@@ -207,9 +187,10 @@ def recognise_rows(path: Path, format: str, why: str) -> Match | None:
     return None
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise a first line that begins a JSON object and is of no other format."""
-    return recognise_rows(path, "jsonl", "it begins with a JSON object")
-
-
-READER = Reader(name="jsonl", read=read, recognise=recognise, splits=SPLITS, patterns=PATTERNS)
+READER = Reader(
+    name="jsonl",
+    read=read_files(PATTERNS, read_rows, LONGEST_ROW),
+    recognise=partial(recognise_rows, format="jsonl", why="it begins with a JSON object"),
+    splits=SPLITS,
+    patterns=PATTERNS,
+)

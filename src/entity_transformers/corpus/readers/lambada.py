@@ -41,15 +41,12 @@ def parse_passages(lines: Iterable[str], source: str, text: Text, ledger: Ledger
         if line == "\n":
             continue
         where = f"{source}, line {number}"
-        try:
+        with ledger.recording(where):
             check_text(line, where)
             passage = _parse(line.removesuffix("\n"), where, text)
-        except CorpusError as error:
-            ledger.reject(where, error)
-            continue
-        count += 1
-        capitals += passage != passage.lower()
-        yield {"text": passage, "target_start": passage.rfind(" ") + 1}
+            count += 1
+            capitals += passage != passage.lower()
+            yield {"text": passage, "target_start": passage.rfind(" ") + 1}
     if not count:
         raise CorpusError(f"{source}: no passage in this file, expected one per line")
     if count >= _FEWEST and 2 * capitals != count and (2 * capitals > count) != (text == "openai"):

@@ -15,7 +15,6 @@ from entity_transformers.corpus.document import (
 )
 from entity_transformers.corpus.files import find_packed, find_root, open_lines, shown
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.mentions import flatten_entities
 from entity_transformers.corpus.readers import Evidence, Match, Reader, conllu
 from entity_transformers.corpus.readers.conllu import (
     Table,
@@ -49,7 +48,7 @@ def _read_files(
     for name, path in files.items():
         if not ledger.admits(name):
             continue
-        try:
+        with ledger.recording(f"{name}#0"):
             dep = read_table(open_lines(path), str(path))
             check_text(name, dep)
             if name not in layer or name not in splits:
@@ -59,8 +58,6 @@ def _read_files(
                 )
             chains = read_table(open_lines(layer[name]), str(layer[name]))
             yield join_layers(name, splits[name], dep, chains, ledger)
-        except CorpusError as error:
-            ledger.reject(f"{name}#0", error)
     ledger.reject_missing(
         (splits.keys() | layer.keys()) - files.keys(),
         root / "dep",
@@ -117,7 +114,15 @@ def check_text(name: str, dep: Table) -> None:
 
 def join_layers(name: str, split: str, dep: Table, chains: Table, ledger: Ledger) -> Document:
     """Return the document of its two tables; CorpusError if they differ."""
-    _check_alignment(dep, chains)
+    for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
+        if ours != theirs:
+            place = f"{dep.source}, line {dep.lines[word]}"
+            message = f"the word is {shown(theirs)}, expected {shown(ours)} as in {place}"
+            raise chains.fault(chains.lines[word], message, 2)
+    if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
+        raise CorpusError(
+            f"{chains.source}: words or sentences differ from {dep.source}: is the file truncated?"
+        )
     entities = [entity for entity, is_name in match_typed(dep) if is_name]
     parts = name.split("_")
     return make_document(
@@ -129,21 +134,8 @@ def join_layers(name: str, split: str, dep: Table, chains: Table, ledger: Ledger
         genre=parts[1] if len(parts) > 2 else "",  # bio in GUM_bio_byron
         tags=dep.tags,
         spaces=dep.space_after,
-        named_entities=flatten_entities(entities, ledger),
+        named_entities=entities,
     )
-
-
-def _check_alignment(dep: Table, chains: Table) -> None:
-    """Check that both layers have the same words and sentences."""
-    for word, (ours, theirs) in enumerate(zip(dep.words, chains.words, strict=False)):
-        if ours != theirs:
-            place = f"{dep.source}, line {dep.lines[word]}"
-            message = f"the word is {shown(theirs)}, expected {shown(ours)} as in {place}"
-            raise chains.fault(chains.lines[word], message, 2)
-    if (len(dep.words), dep.sentence_starts) != (len(chains.words), chains.sentence_starts):
-        raise CorpusError(
-            f"{chains.source}: words or sentences differ from {dep.source}: is the file truncated?"
-        )
 
 
 def match_typed(table: Table) -> list[tuple[NamedEntity, bool]]:

@@ -8,8 +8,10 @@ inclusive, within the sentence). Chains are numbered per part.
 
 import json
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
@@ -19,14 +21,13 @@ from entity_transformers.corpus.document import CorpusError, Document, Split
 from entity_transformers.corpus.files import (
     SPLIT_NAMES,
     find_files,
-    first_line,
     open_lines,
     shown,
     split_from_path,
     split_name,
 )
 from entity_transformers.corpus.ledger import Ledger
-from entity_transformers.corpus.readers import Evidence, Match, Reader
+from entity_transformers.corpus.readers import Reader, recognise_files
 from entity_transformers.corpus.sources import Dataset, DownloadError
 
 log = logging.getLogger(__name__)
@@ -175,20 +176,6 @@ def _find_names(features: Any, key: str) -> list[str] | None:
     return None
 
 
-def recognise(path: Path) -> Match | None:
-    """Recognise the first line of a file, its name, or the names of a folder's files."""
-    if path.is_dir():
-        found = find_files(path, (*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel"))
-        return Match(Evidence.NAME, f"it holds {found[0].name}") if found else None
-    if path.suffix == ".parquet":
-        return Match(Evidence.NAME, "it is a *.parquet file")
-    if first_line(path).startswith("#begin document"):
-        return Match(Evidence.CONTENT, "it begins with #begin document")
-    if path.name.removesuffix(".gz").endswith(("_conll", ".conll", "_skel")):
-        return Match(Evidence.NAME, "it is a *_conll, *.conll or *_skel file")
-    return None
-
-
 def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, str]:
     """Download the hub's copy of English CoNLL-2012; return its folder, whose name is the commit,
     and its origin. DownloadError, in one line, if the hub, the network or the licence prevents it.
@@ -225,7 +212,12 @@ def fetch(cache: Path, *, revision: str | None, offline: bool) -> tuple[Path, st
 READER = Reader(
     name="ontonotes",
     read=read,
-    recognise=recognise,
+    recognise=partial(
+        recognise_files,
+        patterns=(*_PATTERNS, *(f"{one}.gz" for one in _PATTERNS), "*_skel", "*_skel.gz"),
+        begins=re.compile("#begin document").match,
+        why="it begins with #begin document",
+    ),
     data=(
         Dataset(
             "ontonotes",

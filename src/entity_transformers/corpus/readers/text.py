@@ -4,12 +4,11 @@ A document's words are split as by spaCy; joined with the spaces of ``space_afte
 book's own, they are its text. Line breaks become spaces: ``sentence_starts`` are the first words of
 paragraphs (and of lines of verse), where the book has a break.
 
-A book belongs to the split that its name, or else a folder's, is (`test.txt`), or contains as a
-word if most of these names do (`letters-test.txt`). If no book's split is named, a twentieth of the
-books is dev and another twentieth test, by a digest of their names.
+A book belongs to the split that its name or a folder's contains (`choose_splits`).
 """
 
 import logging
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ LARGEST = 200_000_000
 """Most bytes of a file; a book of a million words has 6 million."""
 MOST_LOST = 0.1
 """Share of a file's words that may be left out without a warning."""
-_ENDINGS = (".txt.gz", ".txt")
+_ENDING = re.compile(r"\.txt(\.gz)?\Z", re.IGNORECASE)
 
 
 def read(path: Path, ledger: Ledger) -> Iterator[Document]:
@@ -87,7 +86,7 @@ def find_texts(root: Path) -> list[Path]:
 
 
 def _is_text(path: Path) -> bool:
-    return path.name.lower().endswith(_ENDINGS) and not path.name.startswith((".", "__MACOSX"))
+    return bool(_ENDING.search(path.name)) and not path.name.startswith((".", "__MACOSX"))
 
 
 def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
@@ -101,8 +100,7 @@ def name_books(files: Sequence[Path], root: Path) -> dict[Path, str]:
 
 
 def _stem(name: str) -> str:
-    ending = next((ending for ending in _ENDINGS if name.lower().endswith(ending)), "")
-    return name[: len(name) - len(ending)] or name
+    return _ENDING.sub("", name) or name
 
 
 def choose_splits(books: Mapping[str, Path]) -> dict[str, Split]:

@@ -1,8 +1,8 @@
 """Tasks with labelled examples (steps examples, transfer and choices): what an example is, and how
 the lines of a task's files are read, from a folder or directly from a zip archive.
 
-Tasks are discovered automatically: put a module that defines ``TASK`` in this folder. There are
-three shapes of examples: two of those in figure 1 of GPT-1, and one for pronouns:
+Every `Task` that a module of this folder defines is discovered automatically. There are three
+shapes of examples: two of those in figure 1 of GPT-1, and one for pronouns:
 
 classification  one text, a label
 entailment      premise and hypothesis, a label
@@ -76,15 +76,15 @@ class Task:
     """A task: the shape of its examples, where its files are, and how they are read.
 
     dataset  its files
-    splits   the splits that its files provide
     read     yields the examples below a path, each checked; the ledger records those left out
+    splits   the splits that its files provide
     labels   names of the labels, in the order of their indices; () if each example has options
     """
 
     dataset: Dataset
     shape: Shape
-    splits: tuple[str, ...]
     read: Callable[[Path, Ledger], Iterator[Example]]
+    splits: tuple[str, ...] = ("train", "dev", "test")
     labels: tuple[str, ...] = ()
 
     @property
@@ -97,9 +97,9 @@ class Task:
 def registry() -> Mapping[str, Task]:
     """Return every task by its name, sorted."""
     names = [f"{__name__}.{one.name}" for one in pkgutil.iter_modules(__path__)]
-    modules = [importlib.import_module(name) for name in names]
-    tasks = [module.TASK for module in modules if hasattr(module, "TASK")]
-    return MappingProxyType({task.name: task for task in sorted(tasks, key=lambda one: one.name)})
+    values = [value for name in names for value in vars(importlib.import_module(name)).values()]
+    tasks = {one.name: one for one in values if isinstance(one, Task)}
+    return MappingProxyType(dict(sorted(tasks.items())))
 
 
 def find_task(name: str) -> Task:

@@ -23,7 +23,7 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import shuffle_labels
 from entity_transformers.corpus.splitting import split_annotated
 from entity_transformers.corpus.tasks import Example, Shape
-from entity_transformers.resolve.base import Resolver, resolve
+from entity_transformers.resolve.registry import Resolver, resolve
 
 NEW = 3
 """Number of tokens that follow those of the encoder: start, delimiter, extract."""

@@ -7,8 +7,7 @@ import pytest
 from written import document_of
 
 from entity_transformers.corpus.document import Document, Mention, NamedEntity
-from entity_transformers.resolve.base import ResolverError, resolve
-from entity_transformers.resolve.registry import REGISTRY, make_resolver
+from entity_transformers.resolve.registry import REGISTRY, ResolverError, make_resolver, resolve
 
 DOCUMENT = document_of(
     "Ada met her friend the king of Ruritania .", [(0, 1, 9)], part=3,
