@@ -50,7 +50,8 @@ def build_claims(results: Results) -> Table:
             if compared and results.ran(step)
         ),
         measures="Each claim is judged by the numbers of this study alone.",
-        note=f"""{intervals.INTERVAL} “{OPEN.capitalize()}” means that the interval includes zero or
+        note=f"""{intervals.INTERVAL} Those of similarities, and of whether mentions are hindered, are
+            over seeds alone. “{OPEN.capitalize()}” means that the interval includes zero or
             could not be computed, “{intervals.SMALLER}” that an effect as large as the paper's lies
             outside the interval, whatever the sign, and “{UNUSED}” that the contents of the memory
             change the loss by less than {INERT} nats per token.""",

@@ -53,12 +53,15 @@ def read_timing(results: Results, model: ModelEntry, measure: str) -> Number:
 def read_costs(results: Results, model: ModelEntry) -> dict[str, Number]:
     """Return the tokens that a model was trained on, how many of them it predicted, and the seconds
     of its training: the median step times their number, without validations, or all seconds if it
-    has no steps (static vectors). The weights that it started from are included.
+    has no steps (static vectors). The weights that it started from are included, but for those
+    that others have trained.
     """
     rows = results.frame.find(STEP, model=model.name, split="")
     of = rows.pivot_table("value", "seed", "measure", observed=True).reindex(columns=[*COSTS])
     steps = (of["seconds_per_step"] * of["steps"]).fillna(of["seconds_total"])
     seconds = steps + of["seconds_before"].fillna(0)
+    if model.kind.can >= {"pretrained", "finetunes"}:  # these seconds are of loading its files
+        seconds = seconds[:0]
     seen = of["tokens_seen"] + of["tokens_before"].fillna(0)
     if not model.can({"windows"}):
         predicted = seen[:0]
@@ -265,7 +268,8 @@ OVERVIEW = Pivot(
 OVERVIEW_NOTE = """Scores are of the test split, without entities. Brackets are 95 % intervals over
     documents and seeds, and ± is the standard deviation over seeds. “With a cache” means with the
     largest cache of recent tokens. Seconds are those of the training steps, without validation, and
-    include the training of the weights that a system started from. “Predicted” is the number of
+    include the training of the weights that a system started from, if it was trained here.
+    “Predicted” is the number of
     training tokens that the objective predicts; ELECTRA's discriminator judges all of them."""
 MIXED_NOTE = """ “Layers mixed” is the F1 of a tagger that reads a learnt mix of all layers, whereas
     “NER F1” is that of the last layer (ELMo's tagger always reads a mix)."""

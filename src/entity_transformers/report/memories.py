@@ -138,7 +138,7 @@ def read_loss(results: Results, one: Place) -> float:
 
 
 def count_bytes(results: Results, one: Place) -> float:
-    """Return the bytes that a model remembers beyond its window, a mean over documents at their
+    """Return the bytes that a model remembers beside its window, a mean over documents at their
     ends: float32 states and int32 numbers. A recent token has a state and its number. A pointer's
     entity has a state, the tokens of its forms, when it was last seen and how often; the latest
     tokens, whose mentions may still be open, are held, too. NaN for a cache around a model trained
@@ -265,7 +265,7 @@ def say_capacity(results: Results) -> Iterator[str]:
 
 
 def draw_capacity(results: Results) -> figures.Figure | None:
-    """Loss by the size of the memory beyond the window, in entries (entities and recent tokens
+    """Loss by the size of the memory beside the model, in entries (entities and recent tokens
     together) and in bytes. The dashed line is the baseline, which has recent tokens alone.
     """
     drawn = list[tuple[list[Place], dict[str, Any]]]()
@@ -287,7 +287,7 @@ def draw_capacity(results: Results) -> figures.Figure | None:
         kept = [count_bytes(results, one) / 1024 for one in sides]
         by_entries.append(figures.Line(x=entries, y=losses, **look))
         by_bytes.append(figures.Line(x=kept, y=losses, **look))
-    where = "remembered beyond the window"
+    where = "remembered beside the model"
     left = figures.Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
     return figures.draw_lines((left, figures.Panel(by_bytes, f"KiB {where}", log=True)))
 

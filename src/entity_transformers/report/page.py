@@ -226,5 +226,5 @@ def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float |
     yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).value
     for side in memories.list_sides(results, memories.CAPACITY, model):
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
-    if model in results.measured("kept_cache"):
+    if model in results.measured("kept_cache")[:1]:
         yield from remembering.summarise(results)

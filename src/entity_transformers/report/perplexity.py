@@ -339,7 +339,8 @@ TABLE3 = Pivot(
     measures="""How well each passage, and the word that ends it, is predicted. No entities are
         given.""",
     note="""Last words are scored as in lm-evaluation-harness. Nats are the logarithm of a
-        perplexity. The interval of a difference is over passages and seeds.""",
+        perplexity. The interval of a difference in the last word's nats is over passages and seeds,
+        that of the others over seeds alone.""",
     paper_note=lambda results: (
         "The paper's numbers are for LAMBADA, whereas these passages are generated."
         if results.passages == GENERATED

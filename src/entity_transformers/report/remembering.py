@@ -173,11 +173,17 @@ def _budgets(results: Results, where: Place) -> Iterator[Measure]:
         yield Measure(f"{size:,} tokens", digits=4, cell=str(size))
 
 
+def name_shown(results: Results, step: str) -> str:
+    """Return which model a step's tables are of, as part of a title; "" if it has scored one."""
+    models = results.measured(step)
+    return f" ({models[0].label}, one of {len(models)} models)" if len(models) > 1 else ""
+
+
 def make_losses(step: str) -> Pivot:
     """Return the table with a row for each window and policy and a column for each budget."""
     return Pivot(
         name=step,
-        title="What is kept beside the window",
+        title=lambda results: f"What is kept beside the window{name_shown(results, step)}",
         step=step,
         rows=(Axis(("Text", "Window", "Kept"), _list_policies),),
         columns=(
@@ -189,7 +195,9 @@ def make_losses(step: str) -> Pivot:
             (−) it is if the given number of tokens of the text before the window is kept.""",
         note="""Numbers are means over documents or books, with Student's 95 % intervals.
             docs/remembering.md says what each policy keeps; a name in brackets says whose labels
-            define the mentions. Renamed texts are the same texts with invented names.""",
+            define the mentions. In renamed texts each word of a name is replaced throughout: by an
+            invented one, or, if it is a single token, by such a word of another text's names. Bits
+            per byte are those of all tokens together.""",
     )
 
 
@@ -285,7 +293,7 @@ def make_contrasts(step: str) -> Pivot:
     """Return the table with a row for each contrast of the plan."""
     return Pivot(
         name=f"{step}_contrasts",
-        title="The plan's contrasts",
+        title=lambda results: f"The plan's contrasts{name_shown(results, step)}",
         step=step,
         rows=(Axis(("", "Text", "Window", "Kept", "First", "Second"), _judged_rows),),
         columns=(
@@ -296,8 +304,8 @@ def make_contrasts(step: str) -> Pivot:
             Measure("p (Holm)", digits=4, cell="p"),
             Measure("Verdict", cell="verdict"),
         ),
-        measures="""The plan's contrasts (studies/remembering.md), which were set before any score
-            was known.""",
+        measures="""The plan's contrasts (studies/remembering.md, which says of each what had been
+            seen when it was set).""",
         note=f"""Differences are in nats per token; negative means that the first is better. “In
             unseen texts” leaves out the novels whose scores were seen before the study was run.
             Near and far mentions are later ones, whose entity was last mentioned within as many

@@ -43,7 +43,7 @@ class MemoryParams(Section):
     parts: str
     """layer of labels by which tokens are told apart: outside mentions, first and later ones"""
     texts: Annotated[tuple[Literal["original", "renamed"], ...], Field(min_length=1)]
-    """renamed: with other names in the mentions of ``parts``, which nobody has read before"""
+    """renamed: with other names in the mentions of ``parts`` (`tasks.renaming`)"""
 
     def problems(self) -> Iterator[str]:
         if self.context >= min(self.windows):

@@ -181,6 +181,17 @@ class _Base(Section):
             tuned = (entry.name for entry in self.entries("finetunes"))
             seeds = {one: self.seeds_of(one) for one in tuned if self.takes_part(one, "transfer")}
             self.transfer.check_study(self.models, seeds)
+        for step in filter(self.runs_step, ("mentions", "capacity")):
+            entries = [one for one in self.entries(*STEPS[step].needs or ())]
+            windows = {
+                self.reading(one)["window"] for one in entries if self.takes_part(one.name, step)
+            }
+            if len(windows) > 1:
+                yield (
+                    f"{step}: its models read windows of {' and '.join(map(str, sorted(windows)))}"
+                    " tokens, but whether a mention is near or far depends on the window: give"
+                    " them one, or limit the others' steps with `only`"
+                )
         reads = any("perplexity.stride" in STEPS[step].also for step in self.study.steps)
         if (reads or self.runs_step("perplexity")) and self.perplexity.stride > self.lm.window:
             yield (

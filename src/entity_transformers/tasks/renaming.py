@@ -1,8 +1,9 @@
 """The same text with other names, as a control for what a model has read before.
 
 Each word of a name is replaced by an invented one with as many tokens, the same throughout the
-document, so that no other token moves. Invented names have two tokens or more; a name of one token
-is replaced by one from another document, or stays if there are none left.
+document, so that no other token moves. Invented names have two tokens or more; a word of one token,
+about half of them, is replaced by such a word of another document's names, some of which are common
+words too, or stays if there are none left.
 """
 
 from collections import defaultdict
