@@ -348,8 +348,8 @@ def test_attention_weights_are_shown_layer_by_layer(model: LanguageModel) -> Non
     assert [len(layers) for layers in modules.values()] == [SMALL["layers"]] * len(modules)
     assert len(seen) == SMALL["layers"] * len(modules)
     for shown in seen:
-        assert shown.shape == (ROWS, model.heads, WINDOW, WINDOW)
-        torch.testing.assert_close(shown.sum(-1), torch.ones(ROWS, model.heads, WINDOW))
+        assert shown.shape == (ROWS, SMALL["heads"], WINDOW, WINDOW)
+        torch.testing.assert_close(shown.sum(-1), torch.ones(ROWS, SMALL["heads"], WINDOW))
         assert not shown.triu(1).any()
 
 

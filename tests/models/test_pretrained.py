@@ -98,7 +98,7 @@ def test_the_probe_sees_the_weights_of_every_head(model: PretrainedLM) -> None:
     weights: list[torch.Tensor] = []
     model.show_attention()
     modules = model.attention_modules()["self"]
-    assert (len(modules), model.heads) == (8, 4)
+    assert (len(modules), model.module.config.num_attention_heads) == (8, 4)
     for module in modules:
         module.register_forward_hook(lambda _module, _inputs, output: weights.append(output[1]))
     with torch.no_grad():

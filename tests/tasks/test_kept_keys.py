@@ -46,7 +46,7 @@ def test_rows_have_the_bytes_beyond_the_window(monkeypatch: pytest.MonkeyPatch) 
     assert held["recent", 9] == held["lately attended", 9] == 9 * per_token
     assert 0 < held["mentions", 3] <= 3 * per_token
     # a sum in float32 of each head and block, also of what the window holds: 4 tokens and 2 sinks
-    numbers = 4 * model.module.config.n_layer * model.heads
+    numbers = 4 * model.module.config.n_layer * model.module.config.num_attention_heads
     assert held["heavy hitters", 3] == 3 * per_token + (4 + 2 + 3) * numbers
     own = [r for r in rows if (r["measure"], r.get("part")) == ("loss", "all")]
     losses = {(r["policy"], r["budget"]): r["value"] for r in own}

@@ -219,7 +219,8 @@ def test_the_control_by_distance_equals_loops_over_matrices_of_the_profile():
 
 def shape_of(layers: int, heads: int) -> SimpleNamespace:
     """All that a recorder asks of a model."""
-    return SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, heads=heads)
+    module = SimpleNamespace(config=SimpleNamespace(num_attention_heads=heads))
+    return SimpleNamespace(attention_modules=lambda: {"self": [None] * layers}, module=module)
 
 
 def test_equal_weights_are_spread_evenly():

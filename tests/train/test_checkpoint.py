@@ -75,7 +75,7 @@ def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Pat
     store = CheckpointStore(tmp_path, 2)
     assert store.latest() is None
     for step in range(2):
-        store.save({"x": torch.zeros(500)}, Progress(step))
+        store.save({"model": {"x": torch.zeros(500)}}, Progress(step))
         cut(find(tmp_path, step))
     told = r"no checkpoint in .* can be read: delete that folder to train again"
     with pytest.raises(TrainingError, match=told):
@@ -85,6 +85,6 @@ def test_where_no_checkpoint_can_be_read_the_error_says_what_to_do(tmp_path: Pat
 def test_a_snapshot_gets_its_name_when_its_bytes_are_on_the_disk(tmp_path, monkeypatch):
     named: list[bool] = []
     monkeypatch.setattr(os, "fsync", lambda file: named.append(any(tmp_path.glob("step-*"))))
-    CheckpointStore(tmp_path, 2).save({"x": torch.zeros(5)}, Progress(1))
+    CheckpointStore(tmp_path, 2).save({"model": {"x": torch.zeros(5)}}, Progress(1))
     assert named == [False]
     assert find(tmp_path, 1).is_file()

@@ -74,11 +74,7 @@ CARRIES = CAUSAL | {"state"}
 ATTENDS = CAUSAL | {"attend"}
 REMEMBERS = ATTENDS | {"entities", "state"}
 GPT2 = frozenset({"gpt2"})
-STATIC: dict[str, Any] = {
-    "era": "static vectors",
-    "can": frozenset({"encode", "static"}),
-    "reads": ("train.jsonl",),
-}
+STATIC: Any = {"can": frozenset({"encode", "static"}), "reads": ("train.jsonl",)}
 
 # fmt: off
 KINDS = {kind.name: kind for kind in (
@@ -91,9 +87,10 @@ KINDS = {kind.name: kind for kind in (
          f"{MODELS}.electra"),
     Kind("elmo", "ELMo", 2018, "recurrent", p.ELMoParams, CARRIES | {"layers"}, f"{MODELS}.elmo",
          predicts="forward half"),
-    Kind("fasttext", "fastText", 2017, params=p.FastTextParams, home=f"{MODELS}.static.skipgram",
-         library="gensim", **STATIC),
-    Kind("glove", "GloVe", 2014, params=p.GloVeParams, home=f"{MODELS}.static.glove", **STATIC),
+    Kind("fasttext", "fastText", 2017, "static vectors", p.FastTextParams,
+         home=f"{MODELS}.static.skipgram", library="gensim", **STATIC),
+    Kind("glove", "GloVe", 2014, "static vectors", p.GloVeParams, home=f"{MODELS}.static.glove",
+         **STATIC),
     Kind("gpt1", "GPT1", 2018, "transformer", p.GPT1Params, CAUSAL, f"{MODELS}.gpt1", cuts=True),
     Kind("gpt2", "GPT2", 2019, "transformer", p.GPT2Params, ATTENDS, f"{MODELS}.gpt2", cuts=True),
     Kind("gpt2-antecedent", "GPT2 antecedent", 2020, "transformer", p.GPT2AntecedentParams,
@@ -118,8 +115,8 @@ KINDS = {kind.name: kind for kind in (
          also=frozenset({"elmo"}), predicts="forward half"),
     Kind("transformer-xl", "Transformer-XL", 2019, "memory", p.TransformerXLParams,
          CARRIES, f"{MODELS}.transformer_xl"),
-    Kind("word2vec", "word2vec", 2013, params=p.Word2VecParams, home=f"{MODELS}.static.skipgram",
-         library="gensim", **STATIC),
+    Kind("word2vec", "word2vec", 2013, "static vectors", p.Word2VecParams,
+         home=f"{MODELS}.static.skipgram", library="gensim", **STATIC),
     Kind("xlnet", "XLNet", 2019, "transformer", p.XLNetParams, CARRIES, f"{MODELS}.transformer_xl",
          predicts="from left to right"),
 )}
@@ -234,8 +231,7 @@ def resolve(
         wrong = f"none, but kind {found} learns from labels: give some, or use another kind"
     if wrong:
         raise KindError(f"{here}.labels: {wrong}")
-    matched = getattr(params, "matched_to", None)
-    if matched is None:
+    if (matched := getattr(params, "matched_to", None)) is None:
         return ModelEntry(name, kind, role, labels, params)
     free = [other for other in models if models[other].get("matched_to") is None]
     if matched not in free:

@@ -25,9 +25,8 @@ from entity_transformers.kinds import Kind, ModelEntry
 IGNORED = -100
 CHUNK = 2048
 BLOCK = {"cpu": 2048}
-"""The number of words of the vocabulary whose logits are computed at once, so that they fit into a
-CPU's cache; on other devices, and for vocabularies of at most four blocks, all of them.
-"""
+"""Words whose logits are computed at once, to fit into a CPU's cache; on other devices, and for
+vocabularies of at most four blocks, all of them."""
 
 
 def measure_losses(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -114,10 +113,10 @@ def refuse_context(batch: Batch, who: str) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """What a model passes from one window to the next, as a value that is never changed in place.
-    This base class passes on nothing. `EntityMemory` has the same methods.
+    """What a model passes from one window to the next, as a value that is never changed in place;
+    `EntityMemory` has the same methods. Fields that are tensors are [B, ...].
 
-    Fields that are tensors are [B, ...]. The two below belong to the window just read; no state
+    This base class passes on nothing. The two below belong to the window just read; no state
     derived from this one has them.
 
     penalty   scalar: a term, summed over the window's tokens, that training adds to the losses;
@@ -197,9 +196,7 @@ class LanguageModel(ABC):
         """Write config.json and model.safetensors, from which `load` restores the model."""
 
     def start(self, rows: int, entities: int = 0) -> Any:
-        """Return the state of ``rows`` documents before any token, with ``entities`` entities at
-        most.
-        """
+        """Return the state of ``rows`` documents before any token, of ``entities`` at most each."""
         return State()
 
     @abstractmethod
@@ -227,26 +224,18 @@ class LanguageModel(ABC):
 
     def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Return the negative log-likelihoods in nats, float32 [B, T], of the targets [B, T], in
-        chunks of 2,048 tokens; 0 where a target is -100.
-        """
-        parts = zip(
-            hidden.reshape(-1, hidden.shape[-1]).split(CHUNK),
-            targets.reshape(-1).split(CHUNK),
-            strict=True,
-        )
-        losses = [self.score(states, wanted) for states, wanted in parts]
-        return torch.cat(losses).view(targets.shape)
-
-    def score(self, states: Tensor, targets: Tensor) -> Tensor:
-        """Return the negative log-likelihoods of targets [N] given hidden states [N, W], all at
-        once. A kind with its own `logits` overrides this method or `nats` as well.
+        chunks of 2,048 tokens; 0 where a target is -100. A kind with its own `logits` overrides
+        this method as well.
         """
         weight = self.output_weight
-        return measure_losses(states.to(weight.dtype), weight, targets)
+        states, wanted = hidden.flatten(0, -2).split(CHUNK), targets.flatten().split(CHUNK)
+        parts = zip(states, wanted, strict=True)
+        losses = [measure_losses(part.to(weight.dtype), weight, ids) for part, ids in parts]
+        return torch.cat(losses).view(targets.shape)
 
     def draw(self, window: Window, params: Any, generator: np.random.Generator) -> Window:
-        """For kinds with another objective: return the window as training shows it, with targets of
-        -100 where nothing is predicted. ``params``: the parameters of the entry's kind.
+        """For kinds with another objective: return the window as training with the ``params`` of
+        the entry shows it, with targets of -100 where nothing is predicted.
         """
         return window
 
@@ -282,11 +271,6 @@ class LanguageModel(ABC):
     def show_attention(self) -> None:
         """From now on, compute attention in the form that also returns its weights."""
         raise NotImplementedError(f"{self.kind.label} does not return attention weights")
-
-    @property
-    def heads(self) -> int:
-        """The number of attention heads per layer."""
-        raise NotImplementedError(f"{self.kind.label} has no attention heads")
 
     @property
     def blocks(self) -> Sequence[nn.Module]:
@@ -346,7 +330,7 @@ class LanguageModel(ABC):
 
 
 def find_class(kind: Kind) -> type[LanguageModel]:
-    """Return the class in the kind's own module whose ``kind`` is this kind."""
+    """Return the class of a kind, which its own module defines."""
     return next(
         one
         for one in vars(kind.module()).values()

@@ -7,13 +7,13 @@ contains that token. A window may hold several documents, none of which sees ano
 Dimensions: B rows side by side, T tokens, n of them masked, W width.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import BertConfig, BertForMaskedLM
 
@@ -35,7 +35,7 @@ class BERT(Pretrained):
     objective = "masked"
 
     def read(self, batch: Batch, **more: Any) -> Any:
-        """Run transformers' BertModel on a window, with further keywords ``more``."""
+        """Run transformers' BertModel on a window."""
         return read(self.module.bert, batch, **more)
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
@@ -45,9 +45,10 @@ class BERT(Pretrained):
         """Return the logits of the tokens at the hidden states' own positions."""
         return self.module.cls.predictions(hidden)
 
-    def score(self, states: Tensor, targets: Tensor) -> Tensor:
-        logits = self.logits(states).float()
-        return functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+    def nats(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        logits, wanted = self.logits(hidden.flatten(0, 1)).float(), targets.flatten()
+        losses = functional.cross_entropy(logits, wanted, ignore_index=IGNORED, reduction="none")
+        return losses.view(targets.shape)
 
     def draw(self, window: Window, params: BertParams, generator: np.random.Generator) -> Window:
         chosen = choose_hidden(window, params, generator)
@@ -69,10 +70,6 @@ class BERT(Pretrained):
         logits = self.logits(hidden.flatten(0, 1)[where]).float()
         loss = functional.cross_entropy(logits, targets.flatten()[where], reduction="sum")
         return loss, state
-
-    @property
-    def parts(self) -> Sequence[nn.Module]:
-        return [self.module.bert]
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
@@ -134,8 +131,8 @@ def choose_hidden(
 
 
 def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.ndarray:
-    """Choose the tokens to predict, bool [B, T]: round(rate n) of the n tokens of ``text`` (bool
-    [B, T]) in each row, at least one if any, all subsets of that size equally likely.
+    """Choose in each row round(rate n) of the n tokens of ``text`` (bool [B, T]), at least one if
+    there are any, all subsets of that size equally likely.
     """
     count = text.sum(1)
     wanted = np.minimum(count, np.maximum(1, np.round(rate * count)))
@@ -146,9 +143,9 @@ def choose(text: np.ndarray, rate: float, generator: np.random.Generator) -> np.
 def choose_words(
     text: np.ndarray, words: np.ndarray, rate: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """Choose whole words instead of tokens as in `choose`; adjacent tokens of one word have the
-    same number in ``words`` (int64 [B, T]). Words are taken in random order, as in the code of
-    BERT's authors, and a word that would make it more than round(rate n) tokens is skipped.
+    """Choose whole words, whose tokens have one number in ``words`` (int64 [B, T]). They are taken
+    in random order, as in the code of BERT's authors, and a word that would make it more than
+    round(rate n) tokens is skipped.
     """
     chosen = np.zeros_like(text)
     for row, of_row, found in zip(text, words, chosen, strict=True):
@@ -194,7 +191,6 @@ def see(batch: Batch) -> Tensor | None:
 
 
 def read(encoder: Any, batch: Batch, **more: Any) -> Any:
-    """Run an encoder of transformers on a window, with further keywords ``more``."""
     return encoder(batch.tokens, attention_mask=see(batch), position_ids=batch.positions, **more)
 
 

@@ -42,7 +42,7 @@ TIED["generator.generator_lm_head.weight"] = SHARED[0]
 
 class ElectraPair(ElectraPreTrainedModel):
     """The parts of an ElectraForPreTraining, and those of its ``generator``, an ElectraForMaskedLM
-    that shares the discriminator's embeddings, and with them its output matrix.
+    that shares its embeddings and output matrix.
     """
 
     _tied_weights_keys = TIED
@@ -60,7 +60,7 @@ class ElectraPair(ElectraPreTrainedModel):
 
 
 def shrink(config: ElectraConfig) -> ElectraConfig:
-    """Return the config of the generator that belongs to a discriminator."""
+    """Return the generator's config."""
     small = deepcopy(config)
     small.hidden_size //= ElectraParams.quarter
     small.intermediate_size //= ElectraParams.quarter

@@ -25,8 +25,8 @@ from entity_transformers.models.lstm import Recurrent, RecurrentState, Stack
 
 
 class Network(nn.Module):
-    """Both halves and what they share: the embeddings, and a projection before the softmax, whose
-    weights are the embeddings again (tied, as in `lstm`). Its values are those of `ELMoParams`.
+    """Both halves and what they share: embeddings, and a projection before the softmax, whose
+    weights are the embeddings again (as in `lstm`). Its values are those of `ELMoParams`.
     """
 
     def __init__(
@@ -43,9 +43,7 @@ class Network(nn.Module):
         nn.init.uniform_(self.embeddings.weight, -0.1, 0.1)
 
     def predict(self, outputs: Tensor) -> Tensor:
-        """Map a half's last outputs [B, T, W] to hidden states [B, T, W], whose product with the
-        embeddings gives the logits.
-        """
+        """Map a half's last outputs to the hidden states [B, T, W] that give the logits."""
         return self.projection(self.dropout(outputs))
 
 
@@ -65,18 +63,14 @@ class ELMo(Recurrent):
         return RecurrentState(hidden, cell)
 
     def encode(self, batch: Batch, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """Return the hidden states [B, T, W] of the forward half, or the vectors of an `encoder`,
-        and the state after the window.
-        """
+        """Return hidden states [B, T, W] of the forward half, or the vectors of an `encoder`."""
         network, order = self.module, mirror(batch)
         embedded = network.embeddings(batch.tokens)
         ahead, state = self.run(network.forward_half, embedded, batch, state)
         if self.given:
-            back = [
-                turn(outputs, order) for outputs in self._read_back(turn(embedded, order), batch)
-            ]
-            layers = [torch.cat(pair, -1) for pair in zip(ahead, back, strict=True)]
-            layers.insert(0, torch.cat([embedded, embedded], -1))
+            back = [turn(one, order) for one in self._read_back(turn(embedded, order), batch)]
+            halves = zip([embedded, *ahead], [embedded, *back], strict=True)
+            layers = [torch.cat(pair, -1) for pair in halves]
             return torch.cat([layers[i] for i in self.given], -1), state
         hidden = network.predict(ahead[-1])
         if not network.training:
@@ -87,9 +81,7 @@ class ELMo(Recurrent):
         return hidden, replace(state, backward=backward)
 
     def _read_back(self, turned: Tensor, batch: Batch) -> list[Tensor]:
-        """Return the outputs [B, T, W] of each layer of the backward half for embeddings [B, T, W],
-        both in that half's reading order.
-        """
+        """Return the backward half's outputs by layer, [B, T, W], in its own reading order."""
         half = self.module.backward_half
         return self.run(half, turned, batch, self.start(len(turned)))[0]
 

@@ -68,7 +68,7 @@ class EntityCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes of all keys and values that are held."""
+        """Bytes of all keys and values that are held."""
         held = [layer for layer in self.layers if layer.is_initialized]
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in held)
 

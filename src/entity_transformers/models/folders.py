@@ -46,6 +46,7 @@ class Pretrained(LanguageModel):
         self.module, self.width = module, config.hidden_size
         self.context = getattr(config, "max_position_embeddings", None)
         self.mask = getattr(config, "mask_token_id", None)
+        self.memory_write = getattr(config, "memory_write", "last")
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
@@ -56,9 +57,9 @@ class Pretrained(LanguageModel):
     def build(cls, entry: ModelEntry, vocabulary: int, end: int, seed: int) -> Self:
         config, weights = cls.configure(entry, vocabulary, end), entry.lm.initial_weights
         torch.manual_seed(seed)
-        return cls(
-            cls.initialise(config) if weights is None else cls.start_from(Path(weights), config)
-        )
+        if weights is None:
+            return cls(cls.initialise(config))
+        return cls(cls.start_from(Path(weights), config))
 
     @classmethod
     def initialise(cls, config: Any) -> Any:
@@ -78,16 +79,14 @@ class Pretrained(LanguageModel):
 
     @classmethod
     def start_from(cls, folder: Path, config: Any) -> Any:
-        """Return the module of ``config`` with the weights of a folder, in float32. If the kind can
-        start from another kind, the weights for entities may be missing. If the weights have more
-        positions than ``config``, the first are taken.
+        """Return the module of ``config`` with a folder's weights, in float32: of more positions
+        the first. Weights for entities may be missing if the kind can start from another kind.
         """
         with opened(folder):
             cls.check_type(folder, {config.model_type, *cls.kind.also})
-            positions = getattr(config, "n_positions", None)
-            saved = read_json(folder / "config.json").get("n_positions")
-            cut = isinstance(saved, int) and positions is not None and saved > positions
             given = copy.deepcopy(config)
+            saved = read_json(folder / "config.json").get("n_positions")
+            cut = isinstance(saved, int) and saved > getattr(config, "n_positions", saved)
             if cut:
                 given.n_positions = saved
             model = load_whole(
@@ -120,6 +119,10 @@ class Pretrained(LanguageModel):
             (enable or self.module.gradient_checkpointing_enable)()
         else:
             super().checkpoint_activations()
+
+    @property
+    def parts(self) -> Sequence[nn.Module]:
+        return [self.module.base_model]
 
     @property
     def blocks(self) -> Sequence[nn.Module]:
@@ -199,8 +202,8 @@ def opened(folder: Path) -> Iterator[None]:
 
 
 def check_weights(file: Path) -> None:
-    """Raise ValueError for NaN or infinity in a weight, and for weights in integers or 8 bits:
-    without the scale that a quantiser has stored elsewhere, they would be misread.
+    """Raise ValueError for NaN or infinity, and for integers or 8 bits, which would be misread
+    without the scale that a quantiser has stored elsewhere.
     """
     with safe_open(file, "pt") as tensors:
         for name in tensors.keys():  # noqa: SIM118
@@ -218,9 +221,7 @@ def check_weights(file: Path) -> None:
 
 @contextmanager
 def faults_named(folder: Path) -> Iterator[None]:
-    """Turn whatever error transformers and torch raise inside, for a damaged or foreign model, into
-    a ValueError of one line that names the model's folder.
-    """
+    """Turn any error of transformers and torch inside into a ValueError that names the folder."""
     try:
         yield
     except Exception as error:
@@ -269,8 +270,8 @@ def list_weights(folder: Path | None) -> list[Path]:
 def save_tokenizer(
     tokenizer: Tokenizer, folder: Path, longest: int | None, **more: str
 ) -> PreTrainedTokenizerFast:
-    """Write the files of a transformers tokenizer, with ``more`` special tokens and remarks;
-    ``longest``: tokens that the model can read at once, None: any number.
+    """Write the files of a transformers tokenizer, with ``more`` special tokens and remarks, for a
+    model that reads ``longest`` tokens at once (None: any number).
     """
     ends = {"bos_token": END, "eos_token": END}
     limit = {} if longest is None else {"model_max_length": longest}

@@ -36,7 +36,7 @@ class GPT2(Pretrained):
     of: Any = GPT2LMHeadModel
 
     def read(self, batch: Batch, **more: Any) -> Any:
-        """Run transformers' model on a window, with further keywords ``more``."""
+        """Run transformers' model on a window."""
         if batch.positions is not None:
             more["position_ids"] = batch.positions
         return self.module.base_model(**{"input_ids": batch.tokens, "use_cache": False, **more})
@@ -45,21 +45,14 @@ class GPT2(Pretrained):
         return self.read(batch).last_hidden_state, state
 
     def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
-        return {"self": [block.attn for block in self.module.transformer.h]}
+        named = self.module.base_model.named_modules()
+        return {"self": [one for name, one in named if name.endswith((".self_attn", ".attn"))]}
 
     def show_attention(self) -> None:
         self.module.set_attn_implementation("eager")
 
     def attend_packed(self) -> None:
         self.module.set_attn_implementation(PACKED)
-
-    @property
-    def heads(self) -> int:
-        return self.module.config.n_head
-
-    @property
-    def parts(self) -> Sequence[nn.Module]:
-        return [self.module.base_model]
 
     @classmethod
     def configure(cls, entry: ModelEntry, vocabulary: int, end: int) -> Any:
@@ -105,10 +98,6 @@ class Remembering(LanguageModel):
 
     read: Any
 
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)  # type: ignore[call-arg]
-        self.memory_write = getattr(module.config, "memory_write", "last")
-
     def start(self, rows: int, entities: int = 0) -> EntityMemory:
         return EntityMemory(rows, entities, self.width, device=self.device, dtype=torch.float32)
 
@@ -142,8 +131,7 @@ class GPT2E(Remembering, GPT2):
 
 class Wrapped(GPT2):
     """A causal model whose logits are just a product of its final hidden states; any other raises
-    ValueError in the constructor. Hidden states are float32, whatever the dtype of the weights. It
-    can do all that GPT2 can, except show its attention.
+    ValueError in the constructor. Hidden states are float32, whatever the dtype of the weights.
     """
 
     kind = KINDS["pretrained"]
@@ -158,10 +146,10 @@ class Wrapped(GPT2):
             if getattr(config, name, None) not in (None, 1, 1.0)
         ]
         if head is None or getattr(head, "bias", None) is not None or scaled:
+            why = ", ".join(scaled) or ("no head" if head is None else "a bias")
             raise ValueError(
                 f"{type(module).__name__}: its logits are not just a product of its hidden states"
-                f" ({', '.join(scaled) or 'no head' if head is None else 'a bias'}): write your"
-                " own loop to read it"
+                f" ({why}): write your own loop to read it"
             )
 
     def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:

@@ -107,9 +107,8 @@ class Recurrent(LanguageModel):
         values = {"model_type": self.kind.name, "vocabulary": len(network.embeddings.weight)}
         values |= {name: getattr(network, name) for name in self.shape}
         values["dropout"] = network.dropout.p
-        tensors = {
-            stacked_name(k): tensor.contiguous() for k, tensor in network.state_dict().items()
-        }
+        own = network.state_dict()
+        tensors = {stacked_name(name): tensor.contiguous() for name, tensor in own.items()}
         write_json(folder / "config.json", values)
         write_with(folder / "model.safetensors", lambda path: save_file(tensors, path))
 
@@ -135,7 +134,6 @@ class Masks(NamedTuple):
 
 
 def drop(tensor: Tensor, mask: Tensor | None) -> Tensor:
-    """Return ``tensor`` times ``mask``, or itself without a mask."""
     return tensor if mask is None else tensor * mask
 
 

@@ -117,18 +117,16 @@ class NGram(LanguageModel):
         self, counts: Counts, end: int, other: Counts | None = None, share: float = 1.0
     ) -> None:
         """``other``: counts of another text; ``share``: the weight of ``counts`` in the mixture."""
-        self.counts, self.end, self.other, self.share = counts, end, other, share
+        self.counts, self.end, self.share = counts, end, share
         self.mixed = {"": counts} if other is None else {"": counts, "other_": other}
         self.width = len(counts.orders) - 1
         self.module = nn.Module()
 
     def to(self, device: torch.device | str) -> NGram:
-        """Return the model itself; its counts stay in main memory."""
-        return self
+        return self  # its counts stay in main memory
 
     @property
     def device(self) -> torch.device:
-        """The device of its tensors."""
         return torch.device("cpu")
 
     @property
@@ -136,15 +134,13 @@ class NGram(LanguageModel):
         return self.counts.vocabulary
 
     def count_parameters(self) -> int:
-        """Count the parameters: the different n-grams of all orders."""
+        """Count the different n-grams of all orders."""
         return sum(len(grams) for counts in self.mixed.values() for grams, _ in counts.orders)
 
     def probabilities(self, contexts: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Return p of words [N] after contexts [N, n - 1], float64 [N]."""
-        own = self.counts.probabilities(contexts, words)
-        if self.other is None:
-            return own
-        return self.share * own + (1 - self.share) * self.other.probabilities(contexts, words)
+        own, *other = (one.probabilities(contexts, words) for one in self.mixed.values())
+        return self.share * own + (1 - self.share) * other[0] if other else own
 
     def start(self, rows: int, entities: int = 0) -> LatestTokens:
         return LatestTokens(torch.full((rows, self.width), self.end), self.end)

@@ -5,14 +5,13 @@ and kind ``pretrained-encoder``, which see both sides.
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
 import torch
 from safetensors import safe_open
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoModel, AutoModelForCausalLM
 
 from entity_transformers import runtime
@@ -93,14 +92,6 @@ class PretrainedLM(TakenOver, Wrapped):
         }
         states = self.module.base_model(**inputs, past_key_values=cache, use_cache=True)
         return states.last_hidden_state.float()
-
-    def attention_modules(self) -> Mapping[str, Sequence[nn.Module]]:
-        named = self.module.base_model.named_modules()
-        return {"self": [one for name, one in named if name.endswith((".self_attn", ".attn"))]}
-
-    @property
-    def heads(self) -> int:
-        return self.module.config.num_attention_heads
 
 
 class PretrainedEncoder(TakenOver):

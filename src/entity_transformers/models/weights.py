@@ -77,9 +77,8 @@ def find_package(value: str) -> Path:
     fetched, or whose file is not the pinned one, raises DownloadError.
     """
     name = value.removeprefix(PIP)
-    if name not in PACKAGES:
+    if (package := PACKAGES.get(name)) is None:
         raise ValueError(f"{value!r}, expected pip: and one of {', '.join(PACKAGES)}")
-    package = PACKAGES[name]
     folder = find_folder(package.sha256)
     if folder.is_dir():
         return folder
@@ -110,12 +109,11 @@ def can_read(value: str) -> bool:
 def _find_installed(name: str, package: Package) -> Path | None:
     """Return the file in an installed package of this version; None if there is none."""
     project, _, version = name.partition("==")
-    try:
-        found = metadata.distribution(project)
-    except metadata.PackageNotFoundError:
-        return None
-    path = Path(str(found.locate_file(package.file)))
-    return path if found.version == version and path.is_file() else None
+    for found in metadata.distributions(name=project):
+        path = Path(str(found.locate_file(package.file)))
+        if found.version == version and path.is_file():
+            return path
+    return None
 
 
 def _fetch(name: str, package: Package, scratch: Path) -> Path:

@@ -192,7 +192,8 @@ class HeadScores:
         window: int,
         profile: np.ndarray | None = None,
     ) -> None:
-        shape = (len(model.attention_modules()["self"]), model.heads)
+        heads = model.module.config.num_attention_heads
+        shape = (len(model.attention_modules()["self"]), heads)
         self.questions, self.given = questions, profile
         names = ("correct",) if profile is None else ("correct", "by_distance")
         size = (*shape, len(questions.table))

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,20 +61,13 @@ class Averaging:
         finally:
             self.put(own)
 
-    def state(self) -> dict[str, Tensor]:
-        """Return the tensors for a checkpoint: losses so far, steps, means."""
-        if self.interval is None:
-            return {}
+    def state(self) -> dict[str, Any]:
+        """Return the tensors for a checkpoint: losses so far, steps, means by name."""
         losses = torch.tensor(self.losses, dtype=torch.float64)
-        means = {f"means/{name}": mean for name, mean in self.means.items()}
-        return {"losses": losses, "steps": torch.tensor(self.steps), **means}
+        return {"losses": losses, "steps": torch.tensor(self.steps), "means": self.means}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""
-        if self.interval is not None:
-            self.losses, self.steps = state["losses"].tolist(), int(state["steps"])
-            self.means = {
-                name: state[f"means/{name}"].to(weight, copy=True)
-                for name, weight in self.weights.items()
-                if self.steps
-            }
+        self.losses, self.steps = state["losses"].tolist(), int(state["steps"])
+        means = state.get("means", {})  # no tensors before averaging begins
+        self.means = {name: means[name].to(w) for name, w in self.weights.items() if name in means}

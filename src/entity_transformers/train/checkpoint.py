@@ -7,9 +7,11 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -21,10 +23,12 @@ from entity_transformers.provenance import file_digest
 
 log = logging.getLogger(__name__)
 CurveRow = dict[str, float | int | str]
+Tree = Mapping[Any, Any]
+"""Tensors by name, or trees of them."""
 CURVE_COLUMNS = ("step", "tokens", "train_loss", "learning_rate", "dev_loss_on", "dev_loss_off")
 
 
-class TrainingError(RuntimeError):
+class TrainingError(ValueError):
     """Training cannot go on: a loss is not finite, a batch does not fit, a process is gone, or no
     checkpoint can be read.
     """
@@ -32,8 +36,8 @@ class TrainingError(RuntimeError):
 
 @dataclass
 class Progress:
-    """What a snapshot keeps besides the tensors, including the learning curve so far. Losses are
-    nats per token; those of the training split are means over steps.
+    """What a snapshot keeps besides tensors. Losses are in nats per token; those of the training
+    split are means over steps.
     """
 
     step: int = 0
@@ -88,9 +92,9 @@ class Progress:
 
 class CheckpointStore:
     """Snapshots of one run in ``folder``, each in a file named by its step and the sha256 of its
-    bytes. A snapshot is all that a run needs to resume: named tensors (weights, optimizer, memory,
-    random state) and its progress. A half-written one is never seen; one that is damaged, or of
-    another ``run`` (any name that tells runs apart), is skipped.
+    bytes. A snapshot is all that a run needs to resume: tensors (weights, optimizer, memory, random
+    state) and its progress. A half-written one is never seen; one that is damaged, or of another
+    ``run`` (any name that tells runs apart), is skipped.
     """
 
     def __init__(self, folder: Path, keep: int, run: str = "") -> None:
@@ -98,7 +102,7 @@ class CheckpointStore:
         self._damaged: list[Path] = []
         _remove(folder.glob(".*"))
 
-    def save(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+    def save(self, parts: Tree, progress: Progress) -> None:
         """Write the snapshot of a step unless there is one already, and delete all but the newest
         ``keep``. Its bytes have reached the disk before it gets its name.
         """
@@ -107,7 +111,7 @@ class CheckpointStore:
         name = f"step-{progress.step:09d}"
         if not any(self.folder.glob(f"{name}-*")):
             self.folder.mkdir(parents=True, exist_ok=True)
-            whole = {key: tensor.contiguous() for key, tensor in tensors.items()}
+            whole = dict(_flatten(parts))
             about = json.dumps({"run": self.run, **vars(progress)})
             temporary = self.folder / f".{name}"
             with named_errors(temporary):
@@ -117,9 +121,10 @@ class CheckpointStore:
             temporary.rename(self.folder / f"{name}-{file_digest(temporary)}.safetensors")
         _remove(self._list()[: -self.keep])
 
-    def latest(self) -> tuple[dict[str, Tensor], Progress] | None:
+    def latest(self) -> tuple[defaultdict[str, Any], Progress] | None:
         """Return the newest snapshot that can be read, or None before the first; a damaged one is
-        logged, and removed by the next `save`. TrainingError if there are only damaged ones.
+        logged, and removed by the next `save`. Parts without tensors were not saved and are empty.
+        TrainingError if there are only damaged ones.
         """
         for path in reversed(self._list()):
             try:
@@ -137,15 +142,21 @@ class CheckpointStore:
     def _list(self) -> list[Path]:
         return sorted(self.folder.glob("step-*"))
 
-    def _read(self, path: Path) -> tuple[dict[str, Tensor], Progress]:
+    def _read(self, path: Path) -> tuple[defaultdict[str, Any], Progress]:
         if file_digest(path) != path.stem.rpartition("-")[2]:
             raise ValueError("damaged")
         with safe_open(path, "pt") as file:
             about = json.loads(file.metadata()["about"])
             if about.pop("run") != self.run:
                 raise ValueError("from another training run")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return tensors, Progress(**about)
+            parts = defaultdict[str, Any](dict)
+            for name in file.keys():  # noqa: SIM118
+                branch: dict[str, Any] = parts
+                *parents, leaf = name.split("/")
+                for parent in parents:
+                    branch = branch.setdefault(parent, {})
+                branch[leaf] = file.get_tensor(name)
+        return parts, Progress(**about)
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -153,35 +164,13 @@ def _remove(paths: Iterable[Path]) -> None:
         path.unlink()
 
 
-def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return detached copies of the tensors on the CPU, with ``prefix/`` before their names."""
-    return {f"{prefix}/{name}": tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-
-
-def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with ``prefix/``, by the rest of the name."""
-    return {
-        name.removeprefix(f"{prefix}/"): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(f"{prefix}/")
-    }
-
-
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's per-parameter state as named tensors (``optimizer/<index>/<key>``)."""
-    tensors = dict[str, Tensor]()
-    for i, entry in optimizer.state_dict()["state"].items():
-        tensors |= {f"{i}/{key}": torch.as_tensor(value) for key, value in entry.items()}
-    return pack("optimizer", tensors)
-
-
-def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Restore the state that `pack_optimizer` returned."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in unpack("optimizer", tensors).items():
-        index, key = name.split("/")
-        state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+def _flatten(tree: Tree) -> Iterator[tuple[str, Tensor]]:
+    """Yield copies of the tensors on the CPU, with the names on the way to each joined by ``/``."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}/{rest}", tensor) for rest, tensor in _flatten(value))
+        else:
+            yield str(name), torch.as_tensor(value).detach().cpu().clone().contiguous()
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:

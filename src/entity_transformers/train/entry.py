@@ -24,7 +24,6 @@ from entity_transformers.tasks.perplexity import mean_loss
 from entity_transformers.train.checkpoint import CURVE_COLUMNS, CheckpointStore, hold
 from entity_transformers.train.loop import (
     Training,
-    TrainingError,
     TrainingStopped,
     caught_signals,
     mean_objective,
@@ -53,8 +52,6 @@ def train_model(run: Run) -> list[Row]:
     except TrainingStopped as stop:
         log.info("%s", stop)
         raise SystemExit(runtime.STOPPED) from None
-    except TrainingError as error:
-        raise ValueError(str(error)) from None
     for name in MODEL:
         copy_file(state / name, run.folder / name)
     write_csv(run.folder / "curve.csv", training.progress.curve, CURVE_COLUMNS)
@@ -74,30 +71,23 @@ def name_state(run: Run, weights: Path | None) -> str:
 
 def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedCorpus) -> Training:
     """Build the model and its training, resumed from the latest checkpoint if there is one."""
-    started, params, seed = time.monotonic(), run.params, cast(int, run.seed)
+    started, here, seed = time.monotonic(), run.params.run, cast(int, run.seed)
     unlabelled = give(held_out, "none")
 
     def validate(model: LanguageModel, labels: bool) -> float:
         return measure_held_out(model, held_out if labels else unlabelled, entry.lm)
 
-    with memory_errors(f"{entry.name}, its memories and optimizer", params.run.device):
-        device = runtime.start(params.run.device, params.run.threads, seed)
+    with memory_errors(f"{entry.name}, its memories and optimizer", here.device):
+        device = runtime.start(here.device, here.threads, seed)
         end = find_end(run.tokenizer)
         model = build_model(entry, run.tokenizer.get_vocab_size(), end, seed=seed).to(device)
         count = f"{model.count_parameters():,}"
         log.info("%s, seed %d: %s parameters on %s", entry.name, seed, count, model.device)
-        return Training(
-            model,
-            give(run.tokens("train"), entry.labels, seed),
-            validate,
-            entry.lm,
-            seed,
-            CheckpointStore(state / "checkpoints", params.run.keep_checkpoints, state.name),
-            params.run.checkpoint_every,
-            log=log.info,
-            max_minutes=params.run.max_minutes,
-            started=started,
-        )
+        corpus = give(run.tokens("train"), entry.labels, seed)
+        store = CheckpointStore(state / "checkpoints", here.keep_checkpoints, state.name)
+        how: Any = {"log": log.info, "max_minutes": here.max_minutes, "started": started}
+        every = here.checkpoint_every
+        return Training(model, corpus, validate, entry.lm, seed, store, every, **how)
 
 
 def measure_held_out(model: LanguageModel, corpus: AlignedCorpus, params: LmParams) -> float:

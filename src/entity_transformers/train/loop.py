@@ -12,6 +12,7 @@ import math
 import signal
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,12 +36,8 @@ from entity_transformers.train.checkpoint import (
     CurveRow,
     Progress,
     TrainingError,
-    pack,
-    pack_optimizer,
     random_states,
     set_random_states,
-    unpack,
-    unpack_optimizer,
 )
 
 CALMER = "lower lm.learning_rate or set lm.clip_norm"
@@ -57,11 +54,10 @@ class Training:
     """One training run: the model with its optimizer, memories and progress, on windows that depend
     on (corpus, seed, step) alone.
 
-    ``corpus`` carries the labels that the model is trained with. ``validate`` returns the model's
-    mean loss per token on held-out text, read with its labels or without; it is called in
-    evaluation mode. A snapshot is saved to ``store`` every ``checkpoint_every`` steps, and after
-    the last one. The run is saved and stopped after ``max_minutes`` since ``started``
-    (time.monotonic), when this process took it up.
+    ``corpus`` carries the labels for training. ``validate`` returns the mean loss per token of the
+    model, in evaluation mode, on held-out text with its labels or without. A snapshot is saved to
+    ``store`` every ``checkpoint_every`` steps and after the last one. The run is saved and stopped
+    after ``max_minutes`` since ``started`` (time.monotonic), when this process took it up.
     """
 
     model: LanguageModel
@@ -111,19 +107,15 @@ class Training:
         while self.progress.step < self.params.steps:
             self.train_step()
             self._after_step()
-            self._stop_if_asked(caught)
+            step, steps, minutes = self.progress.step, self.params.steps, self.max_minutes
+            late = minutes is not None and time.monotonic() - self.started > 60 * minutes
+            if (caught or late) and step < steps:
+                self._save()
+                reason = f"signal {caught[0]}" if caught else f"run.max_minutes {minutes}"
+                raise TrainingStopped(
+                    f"{reason}: saved at step {step} of {steps}; run it again to continue"
+                )
         return self.progress
-
-    def _stop_if_asked(self, caught: Sequence[int]) -> None:
-        minutes, progress = self.max_minutes, self.progress
-        late = minutes is not None and time.monotonic() - self.started > 60 * minutes
-        if (caught or late) and progress.step < self.params.steps:
-            self._save()
-            reason = f"signal {caught[0]}" if caught else f"run.max_minutes {minutes}"
-            raise TrainingStopped(
-                f"{reason}: saved at step {progress.step} of {self.params.steps}; run it again to"
-                " continue"
-            )
 
     def train_step(self) -> None:
         """Take one optimizer step, and add its mean loss per token to ``progress``."""
@@ -184,7 +176,8 @@ class Training:
         progress, on = self.progress, self._validate(labels=True)
         off = self._validate(labels=False) if self.model.can("entities") else on
         if progress.add_validation(on, off) and self.params.final_weights == "best":
-            self.best = pack("best", self.model.module.state_dict())
+            own = self.model.module.state_dict()
+            self.best = {name: tensor.cpu().clone() for name, tensor in own.items()}
         return on, off
 
     def _validate(self, labels: bool) -> float:
@@ -205,38 +198,38 @@ class Training:
         return loss
 
     def _status(self, row: CurveRow) -> str:
-        progress, recent = self.progress, self.step_seconds[-100:]
+        step, steps, recent = self.progress.step, self.params.steps, self.step_seconds[-100:]
         seconds = sum(recent) / len(recent)
         tokens = self.params.documents_per_step * self.params.window * self.windows_per_step
-        left = time.strftime("%H:%M:%S", time.gmtime(seconds * (self.params.steps - progress.step)))
-        dev = (
-            f"  dev {row['dev_loss_on']:.4f} on {row['dev_loss_off']:.4f} off"
-            if row["dev_loss_on"] != ""
-            else ""
-        )
-        return (
-            f"step {progress.step}/{self.params.steps}  loss {row['train_loss']:.4f}{dev} "
-            f" {tokens / seconds:,.0f} tokens/s  {left} left"
-        )
+        left = time.strftime("%H:%M:%S", time.gmtime(seconds * (steps - step)))
+        status = f"step {step}/{steps}  loss {row['train_loss']:.4f}"
+        if row["dev_loss_on"] != "":
+            status += f"  dev {row['dev_loss_on']:.4f} on {row['dev_loss_off']:.4f} off"
+        return f"{status}  {tokens / seconds:,.0f} tokens/s  {left} left"
 
     def _save(self) -> None:
         # of all processes of the run; one that was killed counts up to its last snapshot
         self.progress.seconds = self.earlier_seconds + time.monotonic() - self.started
         self.progress.median_step_seconds = statistics.median(self.step_seconds)
-        tensors = pack("model", self.model.module.state_dict()) | pack_optimizer(self.optimizer)
-        tensors |= pack("memory", self.streams.tensors())
-        tensors |= pack("random", random_states(self.device))
-        tensors |= pack("averaging", self.averaging.state()) | self.best
-        self.store.save(tensors, self.progress)
+        parts = {
+            "model": self.model.module.state_dict(),
+            "optimizer": self.optimizer.state_dict()["state"],
+            "memory": self.streams.tensors(),
+            "random": random_states(self.device),
+            "averaging": self.averaging.state(),
+            "best": self.best,
+        }
+        self.store.save(parts, self.progress)
 
-    def _load(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+    def _load(self, parts: defaultdict[str, Any], progress: Progress) -> None:
         self.progress = progress
-        self.model.module.load_state_dict(unpack("model", tensors))
-        unpack_optimizer(self.optimizer, tensors)
-        self.averaging.load_state(unpack("averaging", tensors))
-        self.streams.load(unpack("memory", tensors))
-        self.best = {name: own for name, own in tensors.items() if name.startswith("best/")}
-        set_random_states(unpack("random", tensors), self.device)
+        self.model.module.load_state_dict(parts["model"])
+        states = {int(number): states for number, states in parts["optimizer"].items()}
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": states})
+        self.averaging.load_state(parts["averaging"])
+        self.streams.load(parts["memory"])
+        self.best = parts["best"]
+        set_random_states(parts["random"], self.device)
         self.log(f"resuming from step {self.progress.step}")
 
     def load_final_weights(self) -> None:
@@ -244,7 +237,7 @@ class Training:
         or of the lowest dev loss, or the averages if weights are averaged.
         """
         if self.best:
-            self.model.module.load_state_dict(unpack("best", self.best))
+            self.model.module.load_state_dict(self.best)
         else:
             self.averaging.put(self.averaging.means)
 
@@ -456,9 +449,7 @@ def _tensor(model: LanguageModel, array: np.ndarray) -> Tensor:
 def sum_own_losses(
     model: LanguageModel, windows: list[Window], state: Any, params: LmParams
 ) -> tuple[Tensor, Any]:
-    """Return the sum of the losses of the model's own objective over consecutive windows, and the
-    state after the last one.
-    """
+    """Sum the model's own losses over consecutive windows; also return the state after them."""
     share = sum(map(count_targets, windows)) / sum(window.targets.size for window in windows)
     losses = []
     for window in windows:

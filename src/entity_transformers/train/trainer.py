@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from transformers import TrainerCallback
 
 from entity_transformers.corpus.alignment import AlignedCorpus
 from entity_transformers.corpus.tokens import join_sources
-from entity_transformers.corpus.windows import WindowPlan
+from entity_transformers.corpus.windows import Window, WindowPlan
 from entity_transformers.models.gpt2e.memory import EntityMemory
 
 MEMORY = "entity_memory.safetensors"
@@ -28,14 +27,12 @@ MEMORY = "entity_memory.safetensors"
 
 @dataclass(frozen=True)
 class StreamWindow:
-    """A window of one of several streams.
-
-    It is not a dict, because Trainer removes from a dict what the model's signature does not name.
+    """One stream's row of a window. It is not a dict, because Trainer removes from a dict what the
+    model's signature does not name.
     """
 
-    arrays: dict[str, np.ndarray]
+    window: Window
     stream: int
-    streams: int
 
 
 class EntityStreams(IterableDataset[StreamWindow]):
@@ -67,18 +64,8 @@ class EntityStreams(IterableDataset[StreamWindow]):
     def __iter__(self) -> Iterator[StreamWindow]:
         for index in range(self.windows):
             window = self.plan[index]
-            for row in range(self.streams):
-                yield StreamWindow(
-                    {
-                        "input_ids": window.tokens[row],
-                        "labels": window.targets[row],
-                        "entity_ids": window.entity_ids[row],
-                        "position_ids": window.positions[row],
-                        "fresh": window.new_rows[row],
-                    },
-                    row,
-                    self.streams,
-                )
+            for stream in range(self.streams):
+                yield StreamWindow(window, stream)
 
 
 def collate_streams(rows: Sequence[StreamWindow]) -> dict[str, Tensor]:
@@ -90,17 +77,24 @@ def collate_streams(rows: Sequence[StreamWindow]) -> dict[str, Tensor]:
     if a document begins within the window. Since a memory continues from batch to batch, the rows
     have to be one window of each stream, in order; otherwise ValueError is raised.
     """
-    if [row.stream for row in rows] != list(range(rows[0].streams)):
+    window = rows[0].window
+    streams = len(window.tokens)
+    if [row.stream for row in rows] != list(range(streams)):
         raise ValueError(
-            f"a batch of {len(rows)} windows of {rows[0].streams} streams: expected one of each:"
+            f"a batch of {len(rows)} windows of {streams} streams: expected one of each:"
             " give Trainer per_device_train_batch_size (and per_device_eval_batch_size) equal to"
             " EntityStreams' streams, and one process"
         )
-    names = rows[0].arrays
-    batch = {name: torch.from_numpy(np.stack([row.arrays[name] for row in rows])) for name in names}
-    if not (batch["position_ids"][:, 1:] == 0).any():
-        del batch["position_ids"]
-    return batch | {"shift_labels": batch["labels"]}
+    arrays = {
+        "input_ids": window.tokens,
+        "labels": window.targets,
+        "shift_labels": window.targets,
+        "entity_ids": window.entity_ids,
+        "fresh": window.new_rows,
+    }
+    if window.packed:
+        arrays["position_ids"] = window.positions
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 class CarriedMemory(TrainerCallback):

@@ -126,10 +126,8 @@ def _put(
 ) -> PreTrainedModel:
     if not getattr(model.config, KEY, None):
         attach(model, switches)
-    there, saved = (
-        {name: weight.shape for name, weight in one.items()}
-        for one in (_find_weights(model), weights)
-    )
+    own = _find_weights(model)
+    there, saved = ({name: w.shape for name, w in one.items()} for one in (own, weights))
     if wrong := sorted(there.items() ^ saved.items()):
         raise ValueError(
             f"{folder}: its entity attention does not fit this model ({wrong[0][0]}):"
@@ -220,9 +218,7 @@ def attach(model: PreTrainedModel, switches: Mapping[str, Any]) -> None:
 
 
 def count_positions(model: PreTrainedModel) -> int | None:
-    """Return how many tokens a model with learned positions can read; None for other positions,
-    such as rotary ones, with which a longer text is no error.
-    """
+    """Return how many tokens a model with learned positions can read; None for other positions."""
     length = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     words = model.get_input_embeddings()
     tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m is not words]

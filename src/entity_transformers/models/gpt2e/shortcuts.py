@@ -219,31 +219,15 @@ def attend_in_strips(
             rows = query[:, :, start:end].flatten(0, 1)
             columns = key[:, :, :end].flatten(0, 1).mT
             weights = torch.baddbmm(hidden.to(rows.dtype), rows, columns).softmax(-1)
-        outputs.append(_DroppedProduct.apply(weights, flat[:, :end], dropout))
+        outputs.append(_drop(weights, dropout).to(flat.dtype) @ flat[:, :end])
     return torch.cat(outputs, dim=1).view(batch, heads, length, size).transpose(1, 2)
 
 
-class _DroppedProduct(torch.autograd.Function):
-    """``dropout(weights) @ value``; for its backward pass it keeps the mask instead of a second
-    matrix of weights.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, value: Tensor, dropout: float) -> Tensor:
-        threshold = round(dropout * 65536)
-        ctx.scale = 65536 / (65536 - threshold)
-        kept = _draw_mask(weights.shape, threshold, weights.device)
-        ctx.save_for_backward(weights, value, kept)
-        return (weights * kept).mul(ctx.scale).to(value.dtype) @ value
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None]:
-        weights, value, kept = ctx.saved_tensors
-        for_value = (weights * kept).mul(ctx.scale).to(gradient.dtype).mT @ gradient
-        for_weights = None
-        if ctx.needs_input_grad[0]:
-            for_weights = (gradient @ value.mT).to(weights.dtype).mul(kept).mul(ctx.scale)
-        return for_weights, for_value, None
+def _drop(weights: Tensor, dropout: float) -> Tensor:
+    """Drop out weights and scale up the others."""
+    threshold = round(dropout * 65536)
+    kept = _draw_mask(weights.shape, threshold, weights.device)
+    return (weights * kept).mul(65536 / (65536 - threshold))
 
 
 def _draw_mask(shape: torch.Size, threshold: int, device: torch.device) -> Tensor:
