@@ -16,6 +16,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from entity_transformers import provenance
+from entity_transformers.artifacts import (
+    RECORD,
+    read_json,
+    read_record,
+    read_tokenizer,
+    recorded,
+    write_csv,
+    write_json,
+    write_record,
+)
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds import CAPABILITIES
 from entity_transformers.study.libraries import find_missing
@@ -38,8 +49,8 @@ DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)
 """Files with the documents of each split; that of a split which the corpus lacks is empty."""
 TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
 MODEL = ("config.json", "model.safetensors")
-ROWS, RECORD = "rows.csv", "run.json"
-"""The files that every run writes besides its others: its numbers, and where they come from."""
+ROWS = "rows.csv"
+"""The file with a run's numbers, which every run writes besides `RECORD`."""
 MANIFEST = "manifest.json"
 """The file that tells where the numbers of a study's report come from."""
 COLUMNS = ("split", "unit", "measure", "value", "count")
@@ -157,10 +168,9 @@ class Run:
     @cached_property
     def _sources(self) -> list[str]:
         """What its numbers depend on besides values: code, model, seed and input files."""
-        from entity_transformers.artifacts import read_record
         from entity_transformers.study.plan import Plan
 
-        code = Plan(self.params).describe(self.step, self.model, values=False)
+        code = Plan(self.params).code(self.step, self.model)
         read = [str(read_record(self.home(name)).get("files")) for name in self.step.reads]
         return [code, self.model, str(self.seed), *read]
 
@@ -168,10 +178,7 @@ class Run:
         """Return the result of ``make`` as JSON stores it. It is kept by ``key``, the values that
         it depends on, so that a stopped run resumes where it was.
         """
-        from entity_transformers.artifacts import read_json, write_json
-        from entity_transformers.provenance import digest
-
-        kept = self.work / f"{digest(*self._sources, *map(str, key))}.json"
+        kept = self.work / f"{provenance.digest(*self._sources, *map(str, key))}.json"
         if not kept.is_file():
             write_json(kept, {"found": make()})
         return read_json(kept)["found"]
@@ -243,8 +250,6 @@ class Run:
         """The study's tokenizer. A model with tokens of its own has its own, and so has every model
         that others have trained if it is fine-tuned.
         """
-        from entity_transformers.artifacts import read_tokenizer
-
         finetuned = self.step.name == "transfer" and self.entry.can({"pretrained"})
         own = bool(self.model) and (finetuned or self.entry.can({"own-tokens"}))
         return read_tokenizer(self.home("lm" if own else "corpus") / "tokenizer.json")
@@ -255,8 +260,6 @@ def execute(run: Run) -> None:
     stopped runs with other values left in its folder are deleted. ValueError if its inputs were
     made with other values, or a library that it needs is missing.
     """
-    from entity_transformers import provenance
-    from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:

@@ -41,7 +41,6 @@ __all__ = ["STEPS", "Params", "ParamsError", "load", "parse"]
 STEPS = find_steps()
 SHAPE = {"layers": "layers", "heads": "heads", "width": "width", "context": "window"}
 """What an entry and the weights that it starts from must share, and what messages call it."""
-"""Parameters of a model that its weights determine."""
 LABELLED = ("mentions", "decisions", "setlm")
 """Sections whose step reads the layer of labels that their key ``labels`` names."""
 
