@@ -128,9 +128,7 @@ def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows
 
 
 def find_steps() -> dict[str, Step]:
-    """Return every step by name, in the paper's order; each module of `entity_transformers.steps`
-    holds the step of its name.
-    """
+    """Return every step by name, in the paper's order; each module of steps holds one."""
     from entity_transformers import steps
 
     names = {module.name for module in pkgutil.iter_modules(steps.__path__)}
@@ -140,9 +138,7 @@ def find_steps() -> dict[str, Step]:
 
 @dataclass
 class Run:
-    """One run of a step: for a study, or for one of its models and a seed. Files are opened when
-    they are asked for.
-    """
+    """One run of a step: for a study, or for one of its models and a seed."""
 
     params: Params
     step: Step
@@ -175,9 +171,7 @@ class Run:
         return [code, self.model, str(self.seed), *read]
 
     def once(self, make: Callable[[], Any], *key: object) -> Any:
-        """Return the result of ``make`` as JSON stores it. It is kept by ``key``, the values that
-        it depends on, so that a stopped run resumes where it was.
-        """
+        """Return what ``make`` returns as JSON, kept by ``key`` so that a stopped run resumes."""
         kept = self.work / f"{provenance.digest(*self._sources, *map(str, key))}.json"
         if not kept.is_file():
             write_json(kept, {"found": make()})

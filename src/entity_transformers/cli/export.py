@@ -106,9 +106,7 @@ def _save_vectors(entry: ModelEntry, folder: Path, output: Path) -> dict[str, An
 
 
 def _read_scores(run: Run) -> Scores:
-    """Perplexities by what they are of, entities on and off; those of steps that were not run are
-    left out.
-    """
+    """Perplexities by what they are of, entities on and off, of the steps that were run."""
     found: Scores = {}
     for step, measure, about in SCORES:
         for row in _read_rows(run, step, measure):

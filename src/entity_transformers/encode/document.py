@@ -316,9 +316,7 @@ class WrappedWithEntities(Remembering, Wrapped):
 
 
 def wrap(model: Any) -> LanguageModel:
-    """Wrap a model of transformers as a `LanguageModel`; one that is such a model already is
-    returned unchanged.
-    """
+    """Return a model of transformers as a `LanguageModel`, and a `LanguageModel` unchanged."""
     if isinstance(model, LanguageModel):
         return model
     if isinstance(model, GPT2PointerForCausalLM):
@@ -405,9 +403,7 @@ def list_ends(model: Any) -> list[int]:
 
 
 class _Stops(StoppingCriteriaList):
-    """Rules that end generation, and whether they have: transformers does not tell whether the last
-    token that it was asked for did so.
-    """
+    """Rules that end generation, and whether they have, which transformers does not tell."""
 
     ended = False
 

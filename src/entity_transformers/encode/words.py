@@ -79,9 +79,7 @@ def embed_sequences(
 
 
 def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
-    """Return the bounds of sequences with those longer than ``window`` cut into consecutive parts
-    of at most ``window`` tokens.
-    """
+    """Return the bounds with sequences longer than ``window`` cut into consecutive parts."""
     if np.diff(bounds).max(initial=0) <= window:
         return bounds
     parts = [np.arange(start, end, window) for start, end in itertools.pairwise(bounds)]
@@ -130,9 +128,7 @@ def embed_vocabulary(
 def split_documents(
     documents: Sequence[Document], corpus: AlignedCorpus, *, tokens: int
 ) -> Iterator[tuple[Sequence[Document], AlignedCorpus]]:
-    """Yield a split in the parts of `AlignedCorpus.parts`. ValueError unless the documents are
-    exactly the aligned ones.
-    """
+    """Yield a split in the parts of `AlignedCorpus.parts`; ValueError as in `check_same`."""
     check_same(documents, corpus)
     for part in corpus.parts(tokens):
         yield documents[part], corpus.part(part)

@@ -28,9 +28,7 @@ class KeptPointerParams(MemoryParams):
     title="A pointer into what is kept",
 )
 def kept_pointer(run: Run) -> Rows:
-    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
-    and by kind of token; the bytes that each holds.
-    """
+    """The rows of `Reading.list_rows` without a memory and with each."""
     from entity_transformers.tasks.kept_pointer import score_pointers
     from entity_transformers.tasks.text_memory import score_windows
 

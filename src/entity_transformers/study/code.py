@@ -57,9 +57,7 @@ def reach(start: Iterable[str]) -> set[str]:
 
 @cache
 def _imports(name: str) -> list[str]:
-    """List the package's modules that ``name`` imports, and the packages around them, which Python
-    imports first.
-    """
+    """List the package's modules that ``name`` imports, and the packages around them."""
     modules, found = _modules(), set[str]()
     for imported in _imported_names(name):
         package, *parts = imported.split(".")

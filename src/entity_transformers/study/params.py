@@ -110,9 +110,7 @@ class _Base(Section):
         return tuple(entry for entry in found if entry.can(set(needs)))
 
     def reading(self, entry: ModelEntry) -> dict[str, int]:
-        """Return how ``entry`` reads a text, in tokens: its window, and the stride by which the
-        window moves, at most all of it.
-        """
+        """Return the window and the stride, at most all of it, in which ``entry`` reads a text."""
         window = entry.lm.window
         return {"window": window, "stride": min(self.perplexity.stride, window)}
 
@@ -236,9 +234,7 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:
 
 
 def parse(values: Any, source: str) -> Any:
-    """Check the values of a study named ``source``; ParamsError lists every wrong key with its
-    value.
-    """
+    """Check the values of study ``source``; ParamsError lists every wrong key with its value."""
     try:
         return Params.model_validate(values)
     except ValidationError as error:
@@ -296,9 +292,7 @@ def check_origins(params: Any, path: Path, above: tuple[str, ...] = ()) -> None:
 
 
 def _find_circle(entry: ModelEntry, params: Any) -> str:
-    """Return why an entry can't start from another one of its study: it starts from itself, maybe
-    by way of others; "" if it does not.
-    """
+    """Return why an entry starts from itself, maybe by way of others of its study; "" if not."""
     names, origin = [entry.name], read_origin(entry.initial_weights)
     while origin and origin.study == params.name and origin.model in params.models:
         names.append(origin.model)

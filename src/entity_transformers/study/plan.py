@@ -77,9 +77,7 @@ class Plan:
         ]
 
     def inputs(self, step: Step, model: str = "", seed: object = None) -> list[str]:
-        """List the files that a run reads: those of other steps and of other studies, and the
-        corpus files that training a model of this kind needs.
-        """
+        """List the files that a run reads, of other steps, other studies, and its kind of model."""
         files = []
         for plan, read, *run in self.above(step, model, seed):
             encoder = ("tokenizer.json",)
@@ -92,9 +90,7 @@ class Plan:
         return list(dict.fromkeys(files))
 
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
-        """Return the study's values that a run itself depends on: those of the keys that its step
-        names and, if it trains a model, those of the model's entry.
-        """
+        """Return the study's values that a run itself depends on, and its model's entry."""
         known = self._known
         found = {key: reduce(getitem, key.split("."), known) for key in step.keys}
         if step.phase == "train":
@@ -122,9 +118,7 @@ class Plan:
         return found if step.phase == "report" else found | dict(_flatten(self.values(step, model)))
 
     def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
-        """Raise ValueError if a run has no record, or one with other values than the study's. Older
-        records without values pass.
-        """
+        """Raise ValueError if a run has no record, or one with other values than the study's."""
         record = Path(folder(self.params.name, step.name, model, seed), RECORD)
         make = f"run step {step.name} (`make study STUDY={self.params.name}` does)"
         if not record.is_file():
@@ -153,9 +147,7 @@ class Plan:
             yield other, STEPS["lm" if origin.model else "corpus"], origin.model, origin.seed
 
     def code(self, step: Step, model: str = "") -> str:
-        """Return the digest of a run's code: that of the step, and of the kinds of model that it
-        builds or loads.
-        """
+        """Return the digest of a run's code: its step and the kinds of model that it needs."""
         names = []
         if step.own is not None:
             names = [getattr(self.params, step.name).models[model]["kind"]]

@@ -55,9 +55,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cached:
-    """Nats of each token, float64 [N], with a cache of ``size`` tokens (0: none) and the theta and
-    lambda chosen for it.
-    """
+    """Nats of each token, float64 [N], with a cache of ``size`` tokens (0: none)."""
 
     size: int
     theta: float | None
@@ -88,9 +86,7 @@ def read_scores(
 def recall_targets(
     states: Tensor, targets: np.ndarray, sizes: Sequence[int], thetas: Sequence[float] = THETAS
 ) -> np.ndarray:
-    """Return p_cache of each target, [S, A, T], from the states before them [T, W]; 0 for the first
-    one, before which the cache is empty.
-    """
+    """Return p_cache of targets [S, A, T] after states [T, W]; 0 while the cache is empty."""
     unit = torch.nn.functional.normalize(states.float(), dim=-1)
     following = torch.from_numpy(targets.astype(np.int64)).to(states.device)
     moments = torch.arange(len(targets), device=states.device)

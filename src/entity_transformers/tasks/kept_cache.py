@@ -74,11 +74,7 @@ def measure_window(model: LanguageModel, window: int) -> int | None:
 
 
 def fold_texts(names: Sequence[str]) -> np.ndarray:
-    """Return which of two folds each text is in, bool [D]: alternating, in order of name.
-
-    Raises:
-        ValueError: there is only one text, and none to learn from.
-    """
+    """Return the fold of each text, bool [D], alternating by name; ValueError for a single text."""
     if len(names) < 2:
         raise ValueError(
             f"{', '.join(names)}: expected at least 2 texts in the split, got {len(names)}: each is"

@@ -35,9 +35,7 @@ def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int =
 def read_with(
     model: LanguageModel, tokens: np.ndarray, cache: EntityCache
 ) -> tuple[np.ndarray, int]:
-    """Return the nats, float32 [N], of each token of a text, 0 for the first, and the bytes that
-    the cache holds at its end.
-    """
+    """Return the nats of each token, float32 [N], 0 for the first, and the cache's bytes."""
     with torch.inference_mode():
         states = cache.read(model.module, tokens[:-1]).float()
         nats = compute_token_losses(model, states, tokens[1:])

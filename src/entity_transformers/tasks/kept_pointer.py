@@ -101,9 +101,7 @@ Text = tuple[Tensor, Tensor, Tensor, Entries]
 
 
 def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer:
-    """Train a pointer with one step of Adam per text, in a new order in each epoch; texts no longer
-    than a window teach nothing.
-    """
+    """Train a pointer by Adam, a step per text; texts no longer than a window teach nothing."""
     torch.manual_seed(seed)
     pointer = KeptPointer(texts[0][0].shape[1], section.size)
     optimizer = torch.optim.Adam(pointer.parameters(), lr=section.learning_rate)

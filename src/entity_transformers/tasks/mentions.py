@@ -89,9 +89,7 @@ def group_split(
 
 
 def find_sort(mention: str) -> str:
-    """Return which of `SORTS` a mention is, by its spelling: a name if any of its words has a
-    capital, even at the start of a sentence.
-    """
+    """Return which of `SORTS` a mention is, by its spelling: a name if any word has a capital."""
     words = mention.split()
     if len(words) == 1 and words[0].lower() in PRONOUNS:
         return "pronoun"
@@ -183,9 +181,7 @@ def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
 
 
 def limit_memory(model: LanguageModel, rows: int) -> LanguageModel:
-    """Return the model with a pointer that remembers at most ``rows`` entities: at the end of each
-    window it forgets those that were mentioned longest ago.
-    """
+    """Return the model with a pointer that after each window keeps its ``rows`` latest entities."""
     limited = copy.copy(model)
 
     def encode(batch: Batch, state: Any) -> tuple[Tensor, Any]:

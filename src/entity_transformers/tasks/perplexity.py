@@ -105,18 +105,14 @@ def exp_or_none(loss: float | None) -> float | None:
 
 
 def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
-    """Return the number, nats (summed in float64), nats per token and perplexity of the tokens
-    marked in ``where`` (bool [N]).
-    """
+    """Return the number, nats (float64), loss and perplexity of the tokens ``where`` bool [N]."""
     tokens, total = int(where.sum()), float(nll[where].sum(dtype=np.float64))
     loss = total / tokens if tokens else None
     return {"tokens": tokens, "nll": total, "loss": loss, "perplexity": exp_or_none(loss)}
 
 
 def split_classes(corpus: AlignedCorpus) -> dict[str, np.ndarray]:
-    """Return which predicted tokens lie outside mentions, in an entity's first mention and in a
-    later one: bool [N] each.
-    """
+    """Return which predicted tokens, bool [N], are outside mentions, in first and in later ones."""
     distances = np.where(corpus.words >= 0, mention_distances(corpus), -2)
     return {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
 
@@ -212,9 +208,7 @@ def sum_parts(
 
 
 def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: Sequence[int]) -> Rows:
-    """Yield the nats ``nll`` [N] by each token's place in its document (`split_bounds`): per token,
-    and for each document that is long enough.
-    """
+    """Yield the nats ``nll`` [N] by each token's place in its document (`split_bounds`)."""
     begins = np.repeat(corpus.offsets[:-1], np.diff(corpus.offsets))
     # number of tokens before each in its document; -1 at <|endoftext|>, not predicted
     places = np.arange(len(corpus.tokens)) - begins - 1

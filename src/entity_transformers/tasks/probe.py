@@ -84,9 +84,7 @@ class Questions:
 
     @cached_property
     def masks(self) -> dict[str, np.ndarray]:
-        """Which questions belong to each group, bool [Q] by name: ``all``, the groups in order,
-        ``other``.
-        """
+        """The questions of each group, bool [Q] by name: ``all``, the groups, ``other``."""
         group = self.table["group"].to_numpy()
         masks = {"all": np.ones(len(group), bool)}
         masks |= {name: group == g for g, name in enumerate(self.groups)}
@@ -402,9 +400,7 @@ def head_rows(heads: Heads, questions: Questions) -> Rows:
 def document_rows(
     chosen: Mapping[Key, Mapping[str, Best]], heads: Heads, questions: Questions
 ) -> Rows:
-    """Yield the right answers of the chosen heads and the baselines in each document that has a
-    question, for intervals over documents.
-    """
+    """Yield the right answers of chosen heads and baselines in each document with a question."""
     for (attention, entities), best in chosen.items():
         about = {"split": questions.split, "attention": attention, "entities": entities}
         answers = heads[attention, entities].answers

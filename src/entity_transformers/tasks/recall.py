@@ -182,9 +182,7 @@ def score_training(training: Training, params: RecallParams) -> Rows:
 
 @torch.inference_mode()
 def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> np.ndarray:
-    """Return the model's most likely token at every place of the split, int64 [tokens], given the
-    split's labels; -1 where nothing is predicted.
-    """
+    """Return the likeliest token at every place, int64 [tokens]; -1 where nothing is predicted."""
     guesses = np.full(len(corpus.tokens), -1, np.int64)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=BATCH):
         where, hidden = reading.predict()

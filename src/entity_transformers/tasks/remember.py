@@ -239,16 +239,12 @@ class TextMemory:
         return self._decode(new)
 
     def _decode(self, new: Sequence[int]) -> str:
-        """Return the text of tokens that follow the whole text: some tokenizers leave out the space
-        before the first of all tokens.
-        """
+        """Return the text of later tokens; some tokenizers drop the space before the first."""
         last = self.source.tokens[-1:].tolist()
         return self.reader.decode([*last, *new])[len(self.reader.decode(last)) :]
 
     def _find_open(self, new: list[int]) -> list[int]:
-        """Return the last tokens, at most four, that are white space or part of a character and so
-        become text only with the tokens that follow.
-        """
+        """Return the last tokens, at most four, that become text only with those that follow."""
         for start in range(len(new), max(-1, len(new) - 5), -1):
             text = self._decode(new[:start])
             if text == text.rstrip().rstrip("\ufffd"):

@@ -84,9 +84,7 @@ def is_name(text: str) -> bool:
 
 
 def invent(count: int, length: int, tokenizer: Any, generator: np.random.Generator) -> list[Tokens]:
-    """Return ``count`` different invented names of ``length`` tokens each, to stand after a space;
-    fewer if not enough are found.
-    """
+    """Return up to ``count`` different invented names of ``length`` tokens, after a space."""
     found: dict[Tokens, None] = {}
     for _ in range(400 * count):
         parts = [generator.choice(ONSETS), generator.choice(MIDDLES)]

@@ -47,9 +47,7 @@ class Remembered:
 
 
 def plan_memory(length: int, window: int, stride: int, keep: Keep) -> Iterator[Remembered]:
-    """Yield the windows of a document of ``length`` tokens, each with what is kept of the text
-    before it. The last token is not an input.
-    """
+    """Yield the windows of a document, each with what is kept; the last token is not an input."""
     for start, new, end in plan_windows(length - 1, window, stride):
         yield Remembered(np.concatenate([keep(start), np.arange(start, end)]), end - new)
 

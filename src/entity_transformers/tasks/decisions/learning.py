@@ -210,9 +210,7 @@ class Splits:
     def describe(
         self, nats: Sequence[float], about: Mapping[str, Any], is_cost: bool = False
     ) -> Rows:
-        """Yield the loss per token from the nats of each text; the perplexity per word, if the nats
-        are not the cost of decisions; and the nats themselves.
-        """
+        """Yield the loss per token, the perplexity per word unless this is a cost, and the nats."""
         sizes = [len(text.tokens) for text in self.texts]
         total, tokens = math.fsum(nats), sum(sizes)
         where = {"split": self.run.section.report, **about}

@@ -47,9 +47,7 @@ class Sets(NamedTuple):
 
 
 def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu") -> Sets:
-    """Return the sets of a document's mentions, from the entity (0: none) and mention number (-1:
-    none) of each token, int [T].
-    """
+    """Return a document's sets from each token's entity (0: none) and mention number (-1: none)."""
     entity = np.where(spans >= 0, labels, 0).astype(np.int64)
     ids = pd.unique(entity[entity > 0])
     latest, own = learning.find_latest(entity, ids), entity[:, None] == ids
@@ -74,9 +72,7 @@ class SetLM(nn.Module):
         return torch.stack([self.none, self.new])
 
     def say(self, states: Tensor, before: Tensor, mixed: Tensor) -> Tensor:
-        """Return the states [..., W] that replace the model's in mentions, from these, the
-        normalised ones, and d.
-        """
+        """Return the states [..., W] in mentions, from the model's, the normalised ones and d."""
         return states + self.out(torch.tanh(self.mix(torch.cat([before, mixed], -1))))
 
     def decide(self, text: ReadText, start: int, end: int) -> tuple[Tensor, Tensor, Tensor]:

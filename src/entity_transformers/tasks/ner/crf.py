@@ -11,9 +11,7 @@ from torch.nn import functional as F
 
 
 class Crf(nn.Module):
-    """A CRF: scores of a first tag [K], of a last tag [K] and of each tag (row) being followed by
-    each tag (column) [K, K].
-    """
+    """A CRF: scores of first tags [K], of last tags [K], and of a tag (row) before a tag [K, K]."""
 
     def __init__(self, tags: int) -> None:
         super().__init__()

@@ -125,9 +125,7 @@ def train_epoch(
     sentences: TaggedSentences,
     batches: Iterable[np.ndarray],
 ) -> float:
-    """Take one optimizer step per batch (an array of sentence numbers) and return the mean loss in
-    nats per sentence. NaN or infinity raises ValueError.
-    """
+    """Take a step per batch of sentences; return the mean nats per sentence (ValueError: NaN)."""
     tagger.train()
     losses: list[Tensor] = []
     sizes: list[int] = []
@@ -147,9 +145,7 @@ def train_epoch(
 
 @torch.no_grad()
 def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.ndarray:
-    """Return the tag ids, int16 [n], of all words, ``batch`` sentences at a time; only tags of
-    labels that the tagger was trained on occur.
-    """
+    """Return the tag ids, int16 [n], of all words, ``batch`` sentences at a time."""
     tagger.eval()
     tags = np.zeros(len(sentences.tags), np.int16)
     order = np.argsort(sentences.lengths, kind="stable")
@@ -162,9 +158,7 @@ def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.nda
 
 
 def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield sentence numbers in batches of similar length: sorted by length, with ties and the
-    batches themselves in random order.
-    """
+    """Yield batches of sentences of similar length; ties and batches are in random order."""
     shuffled = generator.permutation(len(lengths)).astype(np.int32)
     order = shuffled[np.argsort(lengths.astype(np.int32)[shuffled], kind="stable")]
     for start in generator.permutation(np.arange(0, len(order), batch)):
@@ -174,9 +168,7 @@ def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> I
 def pad(
     sentences: TaggedSentences, numbers: np.ndarray, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the vector rows int64, tags int64 and mask bool of the numbered sentences, each [B,
-    T], padded with 0.
-    """
+    """Return rows int64, tags int64 and mask bool of some sentences, each [B, T], padded with 0."""
     places, mask = lay_out(sentences.offsets[numbers], sentences.lengths[numbers])
     rows, tags = (
         gather(values, places, mask, device) for values in (sentences.rows, sentences.tags)

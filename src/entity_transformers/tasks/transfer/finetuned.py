@@ -104,9 +104,7 @@ class Finetuned(nn.Module):
         return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
-        """Return L2, the mean cross-entropy of the labels, and L1, the nats per token averaged over
-        sequences, 0 if words are not asked for.
-        """
+        """Return L2, the mean cross-entropy of the labels, and L1, the mean nats per token."""
         said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
         return functional.cross_entropy(said, labels), nats.mean()
@@ -180,9 +178,7 @@ def find_depth(name: str) -> float:
 
 
 def list_groups(model: nn.Module) -> list[list[nn.Parameter]]:
-    """Return the parameters from the bottom up: embeddings, each layer, and last the head with
-    whatever else lies above the layers.
-    """
+    """Return the parameters from the bottom up: embeddings, each layer, the head and all else."""
     named = [(find_depth(name), parameter) for name, parameter in model.named_parameters()]
     return [[one for at, one in named if at == depth] for depth in sorted({at for at, _ in named})]
 
@@ -198,9 +194,7 @@ class Stage(NamedTuple):
 
 
 def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
-    """Return the stages of a training. While layers are being unfrozen, each epoch is a stage; in
-    the last stage all groups learn.
-    """
+    """Return the stages: one per epoch while layers are unfrozen, and one in which all learn."""
     gradual = min(groups, recipe.epochs) - 1 if recipe.unfreezing else 0
     text = [Stage(recipe.text_epochs, groups, text=True)] if recipe.text_epochs else []
     return [
@@ -277,9 +271,7 @@ def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: in
 def make_optimizer(
     groups: Sequence[Sequence[nn.Parameter]], learning: int, recipe: Recipe
 ) -> torch.optim.AdamW:
-    """Return AdamW for the top ``learning`` groups, each with its ``share`` of the head's rate; the
-    other groups are frozen.
-    """
+    """Return AdamW for the top ``learning`` groups, each with its ``share`` of the head's rate."""
     settings = []
     for below, group in enumerate(reversed(groups)):  # from the head down
         for parameter in group:

@@ -120,9 +120,7 @@ def make_inputs(
 
 
 def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
-    """Shorten the texts of a sequence to at most ``room`` tokens; ``context``: is the first of two
-    texts the context of an answer?
-    """
+    """Shorten the texts of a sequence to ``room`` tokens; ``context``: is the first a context?"""
     over = sum(map(len, pieces)) - room
     if over <= 0:
         return pieces

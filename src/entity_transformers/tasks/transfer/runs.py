@@ -132,9 +132,7 @@ class Trainings:
         return rows
 
     def train(self, name: str, recipe: Recipe, seed: int) -> tuple[Finetuned, list[Inputs]]:
-        """Return the fine-tuned model and the inputs that it was trained on: examples of train that
-        have a label, as many as the recipe says, evenly spaced.
-        """
+        """Return the fine-tuned model and its inputs, some of train's labelled examples."""
         if not (own := self._list(name, "train")):
             raise ValueError(f"task {name} has no train examples to train on")
         own = thin_out(own, cast(int | None, recipe.examples))
