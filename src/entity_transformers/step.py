@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pkgutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
@@ -64,8 +64,8 @@ class Step:
     """One step of the method, named like its section of params.yaml.
 
     about    what it does, in a line; the paper's section in brackets
-    phase    the DVC stage that it belongs to
     run      yields its rows, and writes its other files into `Run.folder`
+    phase    the DVC stage that it belongs to
     params   the class of its section of params.yaml; None if it has no section
     also     keys of other sections that it depends on, SECTION or SECTION.KEY
     needs    capabilities required of a model (`kinds.CAPABILITIES`); None: it runs once per study
@@ -84,14 +84,14 @@ class Step:
 
     name: str
     about: str
-    phase: Phase
     run: Callable[[Run], Iterable[Row]]
+    phase: Phase = "score"
     params: type[Section] | None = None
     also: tuple[str, ...] = ()
-    needs: frozenset[str] | None = None
+    needs: Collection[str] | None = None
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
-    own: frozenset[str] | None = None
+    own: Collection[str] | None = None
     gpu: bool = True
     libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
@@ -121,10 +121,7 @@ class Step:
 
 def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:
     """Return a decorator that makes a `Step` with these ``fields`` of the function it runs."""
-    for key in ("needs", "own"):
-        if fields.get(key) is not None:
-            fields[key] = frozenset(fields[key])
-    return lambda function: Step(name, about, run=function, **{"phase": "score", **fields})
+    return lambda function: Step(name, about, function, **fields)
 
 
 def find_steps() -> dict[str, Step]:

@@ -87,9 +87,7 @@ class ReadDocument:
 
     @property
     def entity_states(self) -> Tensor:
-        """The entities' vectors [E, W], with entity e in row e - 1; a row of ones means that
-        nothing was written for that entity.
-        """
+        """The vectors [E, W] of entities 1 to E; a row of ones: nothing was written for it."""
         return self.memory.states[0, 1:]
 
 
@@ -247,11 +245,8 @@ class DocumentReader:
         **how: Any,
     ) -> Source:
         """Return the document with up to ``max_new_tokens`` tokens added by transformers'
-        ``generate``, which takes the remaining keywords. The windows are those of `read`: when one
-        is full, its mentions are written to the memory, and the next window begins.
-
-        ``new_entities`` says which entity each new token refers to, as in
-        `GPT2EForCausalLM.generate`.
+        ``generate``, which takes the remaining keywords, in the windows of `read`. ``new_entities``
+        says which entity each new token refers to, as in `GPT2EForCausalLM.generate`.
         """
         if not hasattr(self.model.module, "generate"):
             raise ValueError(f"{self.model.kind.label} cannot generate text")
@@ -333,9 +328,7 @@ def wrap(model: Any) -> LanguageModel:
 
 
 def _reads_running_text(path: Path) -> bool:
-    """Tell whether the model of this tokenizer.json was trained on running text. If a study trained
-    it word by word, the tokenizer lies in the study's corpus, or `export-model` has noted this.
-    """
+    """Tell whether this tokenizer's model read running text, not a study's words one by one."""
     if path.parent.name == "corpus" and (path.parent / RECORD).is_file():
         return False
     config = path.with_name("tokenizer_config.json")

@@ -83,9 +83,7 @@ def find_heads(
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
-    """Return the number of each document's first entity when entities are numbered across
-    documents, int64 [D + 1]; the last value is the number of entities.
-    """
+    """Return each document's first entity among all entities, and their number, int64 [D + 1]."""
     return np.cumsum([0, *corpus.highest(corpus.gold)])
 
 
@@ -198,9 +196,7 @@ def _embed_distinct(
 
 
 def number_on(parts: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-    """Renumber ``entity``, int32 [M], in the arrays of `embed_mentions` of successive parts, so
-    that it indexes the rows of ``memory_*`` of all parts together.
-    """
+    """Renumber ``entity`` in successive parts to index the rows of ``memory_*`` of all together."""
     start = 0
     for part in parts:
         yield {**part, "entity": (part["entity"] + start).astype(np.int32)}

@@ -128,8 +128,7 @@ def embed_vocabulary(
 def split_documents(
     documents: Sequence[Document], corpus: AlignedCorpus, *, tokens: int
 ) -> Iterator[tuple[Sequence[Document], AlignedCorpus]]:
-    """Yield a split in the parts of `AlignedCorpus.parts`; ValueError as in `check_same`."""
-    check_same(documents, corpus)
+    """Yield a split in the parts of `AlignedCorpus.parts`."""
     for part in corpus.parts(tokens):
         yield documents[part], corpus.part(part)
 
@@ -225,12 +224,3 @@ def embed_splits(
             vectors = embed_words_in_context(model, some, aligned, context=context, **how)
             end += len(vectors)
             yield {"vectors": vectors, split: np.arange(end - len(vectors), end, dtype=np.int32)}
-
-
-def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:
-    """Raise ValueError unless the aligned split holds exactly these documents, in this order."""
-    if [document.id for document in documents] != list(corpus.names):
-        raise ValueError(
-            f"split {corpus.split!r}: the {len(corpus)} aligned documents differ from the"
-            f" {len(documents)} given: align the corpus again"
-        )

@@ -163,9 +163,7 @@ def _score_wanted(
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
-    """Return the memory of the given tokens; ended rows are padded with tokens of no entity, which
-    only an `EntityMemory` passes over.
-    """
+    """Return the memory of the given tokens; only an `EntityMemory` passes over the padding."""
     memory = model.start(len(pairs), max(max(pair.entities, default=0) for pair in pairs))
     for start in range(0, max(len(pair.given) for pair in pairs), window):
         part = slice(start, start + window)

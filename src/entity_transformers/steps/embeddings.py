@@ -32,9 +32,7 @@ class EmbeddingsParams(Section):
     needs={"encode"},
 )
 def embeddings(run: Run) -> Rows:
-    """Vectors of all words, for the tagger, and of the mentions and entities of some splits, for
-    the comparison. The vectors of a static model are the same in every context.
-    """
+    """Vectors of all words, for the tagger, and of the mentions and entities of some splits."""
     from entity_transformers.artifacts import write_array_parts
     from entity_transformers.encode.mentions import number_on
     from entity_transformers.encode.words import PART, split_documents

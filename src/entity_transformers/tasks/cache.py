@@ -67,9 +67,8 @@ class Cached:
 def read_scores(
     model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
 ) -> CacheScores:
-    """Return the probabilities that the model and caches of ``sizes`` give to every token but the
-    leading ``<|endoftext|>``, with the split's labels; windows and errors as in `read_windows`. A
-    cache compares states, and starts anew with each document.
+    """Return the probabilities of every token but the leading ``<|endoftext|>``, with the split's
+    labels; windows and errors as in `read_windows`. A cache starts anew with each document.
     """
     lengths = np.diff(corpus.offsets) - 1
     filled = np.ones(lengths.sum(), bool)
@@ -148,9 +147,7 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
 def score_sizes(
     model: LanguageModel, chosen: AlignedCorpus, judged: AlignedCorpus, **how: Any
 ) -> list[Cached]:
-    """Score the split ``judged`` without a cache, then with one of each size, with the theta and
-    lambda that are best on ``chosen``; ``how`` as in `read_scores`.
-    """
+    """Score ``judged`` without a cache and with each, whose values are best on ``chosen``."""
     tuned = read_scores(model, chosen, **how) if how["sizes"] else None
     scores = read_scores(model, judged, **how)
     found = [Cached(0, None, 0.0, -np.log(scores.model))]

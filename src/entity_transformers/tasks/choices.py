@@ -73,9 +73,7 @@ def ask(example: Example, scoring: str) -> list[tuple[str, str]]:
 
 
 def encode(texts: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> list[Pair]:
-    """Return the tokens that are given and those that are scored, both cut from one encoding of the
-    whole text, as in the harness: the spaces between them belong to the scored part.
-    """
+    """Return the given and the scored tokens, both cut from one encoding, as in the harness."""
     before = [given.rstrip() for given, _ in texts]
     whole = ["".join(text) for text in texts]
     with spelled_out(tokenizer):
@@ -101,11 +99,10 @@ def tell_examples(
 
 
 def judge(task: str, examples: Sequence[Example], nats: np.ndarray, **about: str) -> Rows:
-    """Yield the share of examples whose right option is the likelier one by the log-probabilities
-    ``nats`` [N, 2] (``accuracy``) and the share of the most common label (``majority``), for all
-    examples and in the task's groups. For each example yield ``correct`` and, outside groups,
-    ``margin``: by how many nats the right option is likelier. In a group, the two versions of a
-    WinoBias sentence are one unit.
+    """Yield, for all examples and in the task's groups, the share whose right option is the
+    likelier one by the log-probabilities ``nats`` [N, 2] (``accuracy``) and that of the most common
+    label (``majority``); for each example ``correct`` and, outside groups, the ``margin`` in nats.
+    In a group, the two versions of a WinoBias sentence are one unit.
     """
     labels = np.array([example.label for example in examples], dtype=np.int64)
     rows = np.arange(len(examples))

@@ -34,9 +34,8 @@ THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
 def read_kept(
     states: Tensor, tokens: Tensor, keeps: Sequence[Keep], window: int, stride: int
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return p_cache float32 [K, A, N] of each token of a text; whether each cache holds anything
-    then, bool [K, N]; and the most bytes that each holds. ``states`` float16 [N, W] predict the
-    tokens that follow.
+    """Return p_cache float32 [K, A, N] of each token, after states float16 [N, W]; whether each
+    cache holds anything then, bool [K, N]; and the most bytes that each holds.
     """
     unit = functional.normalize(states.float(), dim=-1)
     found = torch.zeros(len(keeps), len(THETAS), len(tokens), device=states.device)
@@ -92,10 +91,9 @@ def cross_fit(
     offsets: np.ndarray,
     folds: np.ndarray,
 ) -> tuple[np.ndarray, list[tuple[float, float]]]:
-    """Return the nats, float64 [N], of the tokens of all texts, each with the theta and lambda that
-    are best on the other fold, and the values used in both folds. ``model`` [N] and ``cache`` [A,
-    N] are the probabilities of the tokens, ``filled`` bool [N] whether the cache holds anything.
-    The first token of a text has no probability.
+    """Return the nats, float64 [N], of all tokens but the first of each text (0), with the theta
+    and lambda that are best on the other fold; and both folds' values. ``model`` [N] and ``cache``
+    [A, N] are probabilities, ``filled`` bool [N]: does the cache hold anything?
     """
     nats, chosen = np.zeros(len(model)), []
     fold = np.repeat(folds, np.diff(offsets))

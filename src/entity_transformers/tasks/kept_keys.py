@@ -22,9 +22,7 @@ authors' defaults)."""
 
 
 def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int = 0) -> EntityCache:
-    """Return the cache that holds the keys and values of a window and of the kept tokens; policies
-    in `ATTENDED` choose these by the attention that they received.
-    """
+    """Return the cache that holds the keys and values of a window and of the kept tokens."""
     policy, _, budget = key
     how = {"sinks": sinks, "every": window - context, "window": context}
     if policy in ATTENDED:

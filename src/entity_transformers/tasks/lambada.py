@@ -137,9 +137,7 @@ def score_passages(
 
 
 def passage_rows(scores: pd.DataFrame) -> Rows:
-    """Yield the scores of the last word, the last token and the whole passage and, for each
-    passage, the nats of its last word and whether it is right, for McNemar's test.
-    """
+    """Yield the scores of last words, last tokens and passages, and those of each last word."""
     n, total = len(scores), {name: scores[name].to_numpy().sum().item() for name in scores}
     total["passages"] = n
     for name in ("passages", "truncated", "without_context"):

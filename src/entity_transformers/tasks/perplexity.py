@@ -255,9 +255,7 @@ def score_hidden(
 
 
 def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> Rows:
-    """Yield, by mode, the scores of a split and of its tokens by class, under names that cannot be
-    mistaken for those of a causal model; and the nats of each document.
-    """
+    """Yield, by mode, the pseudo-scores of a split and of its tokens by class, and of documents."""
     parts = {"": corpus.words >= 0, **split_classes(corpus)}
     for mode, nll in scores.items():
         for name, where in parts.items():

@@ -26,7 +26,6 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.mentions import Place, find_places
 from entity_transformers.encode.reader import read_windows
-from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 
@@ -102,10 +101,8 @@ def ask(
     tokens.
 
     A later mention is asked about if an earlier mention of its entity lies in its window. Mentions
-    whose probed tokens cross a window's edge are neither asked about nor candidates. Documents that
-    are not the corpus's raise ValueError.
+    whose probed tokens cross a window's edge are neither asked about nor candidates.
     """
-    check_same(documents, corpus)
     places = list(find_places(corpus, groups))
 
     def find_first(place: Place) -> int:
@@ -199,9 +196,7 @@ class HeadScores:
 
     @property
     def profile(self) -> np.ndarray:
-        """The heads' mean weights at each distance in tokens, over the asking tokens' rows, float64
-        [L, H, T]; 0 at a distance that did not occur.
-        """
+        """The heads' mean weights at each distance in tokens, float64 [L, H, T]; 0 at none."""
         return np.asarray(self.sums / np.maximum(self.counts, 1)[:, None])
 
     def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:
@@ -243,9 +238,7 @@ Heads = Mapping[Key, HeadScores]
 
 @contextmanager
 def watch(model: LanguageModel, attention: str) -> Iterator[dict[int, Tensor | None]]:
-    """Record the weights of ``attention`` (``self`` or ``entity``) in the latest forward pass, by
-    layer; None if all visible tokens weigh the same.
-    """
+    """Record ``attention``'s latest weights by layer; None: all visible tokens weigh the same."""
     latest: dict[int, Tensor | None] = {}
 
     def see(layer: int, module: Any, arguments: Any, output: Any) -> None:
@@ -301,9 +294,7 @@ def score_heads(
 
 
 def choose_head(correct: np.ndarray, mask: np.ndarray) -> Best:
-    """Return the layer and head, from 0, with the most right answers [L, H, Q] among the questions
-    of ``mask``, the first in a tie; None without questions.
-    """
+    """Return layer and head with the most right answers [L, H, Q] in ``mask``; None without any."""
     if not mask.any():
         return None
     totals = correct[..., mask].sum(-1, dtype=np.float64)
@@ -355,10 +346,9 @@ def choice_rows(
     heads: tuple[Heads, Heads],
     questions: tuple[Questions, Questions],
 ) -> Rows:
-    """Yield, for each attention and group, the head chosen on the first split (layer and head from
-    1) and its accuracy there and on the other split; on the other split also the accuracy of its
-    mean weights by distance (by_distance) and of the head that is best there (best: biased, to show
-    how much the choice matters).
+    """Yield, by attention and group, the head chosen on the first split (from 1), its accuracy
+    there and on the other split, and on the latter the accuracy of its mean weights by distance and
+    of the head that is best there (biased, to show how much the choice matters).
     """
     for (attention, entities), best in chosen.items():
         here, there = (side[attention, entities].answers for side in heads)

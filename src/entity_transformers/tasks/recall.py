@@ -103,9 +103,7 @@ def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[lis
 
 
 def find_answers(task: FactTask, corpus: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
-    """Return where facts are asked for, in text order, int64 [N] each: the index of the answer,
-    which follows "has", and how many windows after the statement of the fact it is asked for.
-    """
+    """Return each answer's index and its distance from the fact in windows, int64 [N] each."""
     asked = np.flatnonzero(corpus.tokens == HAS)
     inside = asked + 1 - corpus.offsets[np.searchsorted(corpus.offsets, asked, side="right") - 1]
     return asked + 1, (inside - 1) // task.window
@@ -169,9 +167,7 @@ def start_training(
 
 
 def score_training(training: Training, params: RecallParams) -> Rows:
-    """Yield the `accuracy_rows` of a trained model on ``params.test_documents`` documents, which
-    are the same for every seed and row, with labels of the layer that the model was trained with.
-    """
+    """Yield the `accuracy_rows` of a trained model on documents that are the same for every row."""
     task = make_task(params)
     facts = make_facts(task, params.test_documents, TEST_SEED, "test")
     test = give(facts, training.corpus.layer, training.seed)
@@ -191,9 +187,8 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
 
 
 def accuracy_rows(task: FactTask, distances: np.ndarray, right: np.ndarray) -> Rows:
-    """Yield the share of ``right`` answers, bool [N], and the number of questions, by the fact's
-    distance in windows, int64 [N], and beyond its own window (later); without questions the share
-    is None.
+    """Yield the share (None without any) of ``right`` answers, bool [N], and their number, by
+    distance in windows, int64 [N], and beyond the fact's own window (later).
     """
     parts = {str(d): distances == d for d in range(task.windows)}
     for distance, among in {**parts, "later": distances > 0}.items():

@@ -117,9 +117,7 @@ class TextMemory:
 
     @cached_property
     def nats(self) -> np.ndarray:
-        """Nats of each token, float32 [N], when the model reads its window alone. With the policy
-        "surprising" only the new tokens are read after `extend`.
-        """
+        """Nats of each token, float32 [N], alone; of a longer text only new tokens are read."""
         (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
         alike = min(len(tokens), len(before))
         known = int(np.logical_and.accumulate(tokens[:alike] == before[:alike]).sum())
@@ -210,8 +208,7 @@ class TextMemory:
         self, count: int, seed: int, *, remembers: bool = True, streamer: Any = None, **how: Any
     ) -> str:
         """Continue the text by ``count`` tokens with transformers' ``generate``, which takes the
-        remaining keywords. What leaves the window is kept as in reading; with ``remembers=False``
-        nothing is kept.
+        remaining keywords. With ``remembers=False`` nothing that leaves the window is kept.
         """
         if not hasattr(self.reader.model.module, "generate"):
             raise ValueError(f"{self.reader.model.kind.label} cannot generate text")

@@ -28,9 +28,7 @@ Tokens = tuple[int, ...]
 
 
 def rename(corpus: AlignedCorpus, layer: str, tokenizer: Any, seed: int) -> AlignedCorpus:
-    """Return the split with other names: in the mentions of ``layer``, words that begin with a
-    capital are replaced. The positions of tokens and all labels stay as they are.
-    """
+    """Return the split with other names in the mentions of ``layer``; all else stays as it is."""
     tokens = corpus.tokens.copy()
     spans = find_given_spans(give(corpus, layer))
     every = [find_words(corpus, spans, d) for d in range(len(corpus))]

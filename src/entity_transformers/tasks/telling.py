@@ -24,9 +24,8 @@ _POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def tell_chains(text: str, until: int, generator: np.random.Generator | None = None) -> str | None:
-    """Return the text up to the character ``until`` with its chains told, as far as they can be
-    known at that point; with a ``generator``, each bracket has the words of another entity that was
-    named before it. None if no mention needs an explanation or no other entity was named.
+    """Return the text up to the character ``until`` with its chains told, as far as they are known
+    there, or with a ``generator`` other entities named before. None: there is nothing to tell.
     """
     told, at = "", 0
     for place, own, others in find_later(text[:until]):
@@ -77,9 +76,7 @@ def tell_each(
 
 
 def score_told(run: Run, passages: Sequence[Mapping[str, Any]]) -> Rows:
-    """Yield how many passages have something to tell and, by what is told, the accuracy and mean
-    nats of their last words, and both for each passage. A stopped run resumes where it was.
-    """
+    """Yield how many passages have something to tell, and how their last words are predicted."""
     given = [(row["text"], row["target_start"]) for row in passages]
     numbers, texts = tell_each(given, run.seed or 0)
     yield {"measure": "told", "value": len(numbers), "count": len(passages), "split": "lambada"}

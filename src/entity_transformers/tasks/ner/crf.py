@@ -26,9 +26,7 @@ class Crf(nn.Module):
         return self.path_scores(emissions, tags, mask) - self.log_partition(emissions, mask)
 
     def path_scores(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Return the score [B] of one path: its emissions, transitions, start and end. Embedding
-        lookups sum their gradients in a fixed order.
-        """
+        """Return the score [B] of one path; embedding lookups sum gradients in a fixed order."""
         steps = tags[:, :-1] * len(self.start) + tags[:, 1:]  # [B, T-1]
         moves = F.embedding(steps, self.transitions.reshape(-1, 1)).squeeze(2)
         words = emissions.gather(2, tags[:, :, None]).squeeze(2)  # [B, T]

@@ -91,8 +91,7 @@ def build_sentences(
     vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
     are left out and their sentences counted. A sentence of more than `LONGEST` words is cut into
     several, which is logged. A span that crosses a sentence end is split there, since a tagger
-    reads one sentence at a time. Raises ValueError if the index does not fit, CorpusError for a
-    span outside its document or for overlapping spans.
+    reads one sentence at a time. Raises ValueError if the index does not fit.
     """
     words = sum(len(document.words) for document in documents)
     if len(index) != words:
@@ -146,16 +145,8 @@ def _tag_words(document: Document, ids: Mapping[str, int]) -> np.ndarray:
     """Return the tag ids, int16, of a document's words. ``ids`` gives the B- tag of each label."""
     tags = np.zeros(len(document.words), np.int16)
     starts = np.asarray(document.sentence_starts)
-    end = 0
-    for entity in sorted(document.named_entities or ()):
-        if not end <= entity.start < entity.end <= len(tags):
-            raise CorpusError(
-                f"document {document.id}: named entity {entity.label} of words [{entity.start},"
-                f" {entity.end}): expected a span within [{end}, {len(tags)}), after the previous"
-                " one: correct or exclude the document"
-            )
-        end = entity.end
-        tags[entity.start : end] = ids[entity.label] + 1
-        inner = starts[(entity.start < starts) & (starts < end)]
+    for entity in document.named_entities or ():
+        tags[entity.start : entity.end] = ids[entity.label] + 1
+        inner = starts[(entity.start < starts) & (starts < entity.end)]
         tags[[entity.start, *inner]] = ids[entity.label]
     return tags

@@ -56,9 +56,8 @@ def compare_spans(gold: TaggedSentences, predicted: np.ndarray) -> dict[str, pd.
 
 
 def score_spans(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
-    """Score the spans of the tag ids ``predicted`` [n]: micro and macro averages, and by label of
-    train and of this split. The macro average is over the labels that occur, in gold or predicted,
-    as in seqeval.
+    """Score the spans of tag ids [n]: micro and (over labels that occur, as in seqeval) macro
+    averages, and by label of train and of this split.
     """
     spans = compare_spans(gold, predicted)
     labels = {
@@ -79,9 +78,7 @@ def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
 
 
 def score_tags(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
-    """Score the B- and I- tags (without O): the micro average, for each label the mean of those of
-    its B- and I- rows that occur, and each row.
-    """
+    """Score the B- and I- tags: micro average, mean of each label's rows that occur, each row."""
     labels = gold.labels + gold.unseen_labels
     names = gold.tag_names
     counts = np.stack(  # [K, 3]: right, predicted and in gold

@@ -38,9 +38,8 @@ log = logging.getLogger(__name__)
 
 class Finetuned(nn.Module):
     """A model whose vocabulary ends with start, delimiter and extract, and a head: dropout, and a
-    linear layer from what `pool` returns for a sequence, by default the state of [extract], to one
-    number per label, or to one for a candidate. New embeddings and the head's weights are drawn
-    from torch's current state.
+    linear layer from what `pool` returns for a sequence to one number per label, or to one for a
+    candidate. New weights are drawn from torch's current state.
     """
 
     def __init__(
@@ -84,9 +83,8 @@ class Finetuned(nn.Module):
 
     def _encode(self, tokens: Tensor, lengths: Tensor, examples: Sequence[Inputs]) -> Tensor:
         """Return the final hidden states [S, T, W] of padded sequences of ``lengths`` [S] tokens.
-        With entities, sequences are read twice: first only the first of two texts, which leaves its
-        entities in the memory, then the whole with that memory, without a gradient through it, as
-        in pretraining.
+        With entities, the first of two texts is read first; the whole is then read with its memory,
+        without a gradient through it, as in pretraining.
         """
         rows = [torch.tensor(row) for example in examples for row in example.entities]
         both_sides = not self.model.can("causal")  # such a model must be told what is padding
@@ -184,9 +182,7 @@ def list_groups(model: nn.Module) -> list[list[nn.Parameter]]:
 
 
 class Stage(NamedTuple):
-    """A stage of a training, with a schedule of its own: the top ``learning`` groups learn for
-    ``epochs`` epochs, from the task or, with ``text``, from the words alone.
-    """
+    """A stage with a schedule of its own: the top groups learn, with ``text`` from words alone."""
 
     epochs: int
     learning: int
@@ -222,9 +218,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def order_examples(lengths: np.ndarray, batch: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Return the batches of an epoch, which depend on (seed, epoch) alone: examples in random
-    order, but sorted by length within every ``SORTED`` batches.
-    """
+    """Return an epoch's batches: in random order, sorted by length within `SORTED` batches."""
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
     groups = [order[at : at + batch * SORTED] for at in range(0, len(order), batch * SORTED)]
