@@ -24,11 +24,9 @@ MENTION_ARRAYS = (
 
 
 def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
-    """Return the index of a mention's head word: the last word with a tag in ``members`` before the
-    first post-modifier; None if there is none.
-
-    This is an approximation: a post-modifier starts at a preposition, *to*, a wh-word, a comma or a
-    bracket that follows a word with a tag in ``members``.
+    """Return the index of a mention's head word, None if there is none: the last with a tag in
+    ``members`` before the first post-modifier. This is taken to start at a preposition, *to*, a
+    wh-word, a comma or a bracket that follows a word with a tag in ``members``.
     """
     head = None
     for i, tag in enumerate(tags):
@@ -151,10 +149,7 @@ def _read_mentions(
     model: LanguageModel, corpus: AlignedCorpus, places: Sequence[Place], *, window: int, batch: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the vectors of head words in context [M, width] and of the entities at the end of
-    their documents [E, width], both float16.
-
-    The entity vectors are collected here, by gold chains, in the same way for every model; a model
-    that reads gold labels holds the same vectors in its own memory.
+    their documents [E, width], both float16, collected by gold chains for every model alike.
     """
     base = entity_offsets(corpus)
     slots = np.full(len(corpus.tokens), -1)

@@ -107,12 +107,11 @@ def read_windows(
     memory: Any = None,
 ) -> Iterator[Reading]:
     """Read every document from its start with a state of its own, ``batch`` documents of similar
-    length side by side. ``memory`` is the initial state if the split has a single document.
-
-    Each window reads the state that earlier windows left, and the labels that the split gives
-    (`labels.give`); at its end the hidden states of its new tokens are written (section 3.2). A
-    model without a longest window reads every token once, whatever ``stride`` is. A model in
-    training mode, or a stride above the window, raises ValueError.
+    length side by side. ``memory`` is the initial state if the split has a single document. Each
+    window reads the state that earlier windows left, and the split's labels (`labels.give`); at its
+    end the hidden states of its new tokens are written (section 3.2). A model without a longest
+    window reads every token once, whatever ``stride`` is. A model in training mode, or a stride
+    above the window, raises ValueError.
     """
     if model.module.training:
         raise ValueError(

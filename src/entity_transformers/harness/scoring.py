@@ -48,13 +48,11 @@ def score_pairs(
     model: LanguageModel, pairs: Sequence[Pair], *, window: int, batch: int
 ) -> list[tuple[float, bool]]:
     """Return, for each pair, the log-probability of the wanted tokens in nats, and whether each of
-    them is the likeliest; at most ``batch`` pairs of similar length are read at a time.
-
-    The last ``window`` inputs are read. With entities, all given tokens are first read window by
-    window, which leaves their mentions in a memory; the last inputs are then read with it, and no
-    token of the continuation belongs to an entity. What neighbours have in common, as the options
-    of a question do, a `PretrainedLM` reads once. More wanted tokens than the window raise
-    ValueError.
+    them is the likeliest; at most ``batch`` pairs of similar length are read at a time. The last
+    ``window`` inputs are read. With entities, all given tokens are first read window by window,
+    which leaves their mentions in a memory that these inputs read; no token of the continuation
+    belongs to an entity. What neighbours have in common, a `PretrainedLM` reads once. More wanted
+    tokens than the window raise ValueError.
     """
     longest = max((len(pair.wanted) for pair in pairs), default=0)
     if longest > window:

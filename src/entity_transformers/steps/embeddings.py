@@ -67,9 +67,8 @@ def _find_tokens(run: Run, documents: Mapping[Any, Any]) -> Callable[[str], Any]
 
 def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
     """Return functions that make the vectors of splits' words, and of documents' mentions."""
-    from entity_transformers.encode.layers import LayerEncoder
     from entity_transformers.encode.mentions import embed_mentions, embed_static_mentions
-    from entity_transformers.encode.words import embed_splits, embed_vocabulary
+    from entity_transformers.encode.words import LayerEncoder, embed_splits, embed_vocabulary
 
     if run.entry.can({"static"}):
         vectors = run.entry.kind.module().load(run.home("lm"))

@@ -4,8 +4,6 @@ A comment, a docstring, a line break, an argument's type or the wording of an er
 digest and so re-runs nothing. A change in any code that a step reaches by imports does.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect

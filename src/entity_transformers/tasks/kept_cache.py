@@ -8,8 +8,6 @@ other, so that each text is judged once.
 Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -2,8 +2,6 @@
 (`models.entity_cache`): what they are worth to an unchanged model.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

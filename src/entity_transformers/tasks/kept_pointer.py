@@ -14,8 +14,6 @@ other, so that each text is judged once.
 Dimensions: C windows of a text, T new tokens of each, M entries, W width, D the pointer's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

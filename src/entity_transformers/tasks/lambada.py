@@ -30,10 +30,8 @@ from entity_transformers.tasks.perplexity import exp_or_none
 
 @dataclass(frozen=True)
 class Passage:
-    """An encoded passage of n tokens: ``tokens`` int32 [n], the white-space word of each, ``words``
-    int32 [n], and the index of the first token of the target.
-
-    A passage of a single word starts with ``<|endoftext|>``, whose word is -1.
+    """An encoded passage: ``tokens`` int32 [n], the white-space word of each, ``words`` int32 [n],
+    and the first token of the target. A single word follows ``<|endoftext|>``, whose word is -1.
     """
 
     tokens: np.ndarray

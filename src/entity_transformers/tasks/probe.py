@@ -97,11 +97,9 @@ def ask(
     *,
     window: int,
 ) -> Questions:
-    """Return the questions of a split whose documents are read in consecutive windows of ``window``
-    tokens.
-
-    A later mention is asked about if an earlier mention of its entity lies in its window. Mentions
-    whose probed tokens cross a window's edge are neither asked about nor candidates.
+    """Return the questions of a split that is read in consecutive windows of ``window`` tokens. A
+    later mention is asked about if an earlier one of its entity lies in its window; mentions whose
+    probed tokens cross a window's edge are neither asked about nor candidates.
     """
     places = list(find_places(corpus, groups))
 
@@ -147,11 +145,8 @@ def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuest
 
 
 def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray:
-    """Return what the `BASELINES` choose right, float64 [Q, 3], given the head words ``words`` of
-    the M mentions.
-
-    The baselines choose the nearest earlier mention; the nearest with the same head word, else the
-    nearest; and any one at random.
+    """Return what the `BASELINES` choose right, float64 [Q, 3], from the M mentions' head words:
+    the nearest earlier mention; the nearest with the same head word, else the nearest; any one.
     """
     nearest = np.broadcast_to(np.arange(1.0, len(words) + 1), asked.same.shape)
     alike = (np.array(words)[:, None] == np.array(words)[None, :])[asked.askers]
@@ -160,11 +155,9 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
 
 
 def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """Is the candidate with the highest score (scores are not negative) of the asking mention's
-    chain? [..., Q, M] to [..., Q], 0 or 1.
-
-    Among candidates with equal scores (up to a relative 1e-6), one is drawn at random, so the
-    credit is the share of them that are right.
+    """Is the candidate with the highest score, from 0, of the asking mention's chain? [..., Q, M]
+    to [..., Q]. Of candidates with equal scores (up to a relative 1e-6) one is drawn, so the credit
+    is the share of them that are right.
     """
     masked = np.where(asked.earlier, scores, -1.0)
     chosen = asked.earlier & (masked >= masked.max(-1, keepdims=True) * (1 - TIE))
@@ -269,12 +262,10 @@ def score_heads(
     profiles: Mapping[Key, np.ndarray] | None = None,
 ) -> dict[Key, HeadScores]:
     """Return the answers of the heads of each attention: ``self`` with entities ``off`` and, for
-    GPT2E, ``on``, and ``entity`` with them on.
-
-    ``corpus`` has the labels that the model reads, ``questions`` the gold ones. ``profiles``: mean
-    weights by distance [L, H, T] on another split, for the control. Attention is switched to the
-    eager implementation, which returns its weights; only those of one forward pass are held at a
-    time. A weight that is not finite raises ValueError.
+    GPT2E, ``on``, and ``entity`` with them on. ``corpus`` has the labels that the model reads,
+    ``questions`` the gold ones; ``profiles``: mean weights by distance [L, H, T] on another split,
+    for the control. The model's attention is switched to eager, which returns its weights, held for
+    one forward pass. A weight that is not finite raises ValueError.
     """
     model.show_attention()
     found: dict[Key, HeadScores] = {}

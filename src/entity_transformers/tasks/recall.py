@@ -117,10 +117,8 @@ def make_task(params: RecallParams) -> FactTask:
 def resolve_entry(
     params: RecallParams, name: str, of_kind: Mapping[str, Mapping[str, Any]]
 ) -> ModelEntry:
-    """Return the complete entry of row ``name``; ``of_kind`` is the study's section kinds.
-
-    Every row trains on ``params.documents`` documents, whatever the number of windows in a step.
-    Settings that neither ``params`` nor the entry gives are the paper's (PAPER.md), or off.
+    """Return the complete entry of row ``name``; ``of_kind`` is the study's section kinds. Every
+    row trains on as many documents. Other settings are the paper's (PAPER.md), or off.
     """
     task = make_task(params)
     entry = dict(params.models[name])

@@ -65,10 +65,9 @@ class Way:
 class TextMemory:
     """Puts at most ``budget`` tokens of the earlier text, chosen by ``policy``, before each window
     that the model of ``reader`` reads. Names and entities are the text's own (its marks, or a
-    document's mentions) or, if it has none, those that the resolver finds.
-
-    Raises ValueError for an unknown policy, a resolver that is not causal, a document without
-    words, or a window and budget that together are longer than the model can read.
+    document's mentions) or those that the resolver finds. ValueError for an unknown policy, a
+    resolver that is not causal, no words, or a window and budget that are longer than the model can
+    read.
     """
 
     def __init__(

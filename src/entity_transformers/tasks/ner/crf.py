@@ -39,11 +39,9 @@ class Crf(nn.Module):
         )
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Return the log of the sum over all paths [B], by the forward algorithm, in which each
-        step is one matrix product of scaled exponentials.
-
-        Exact up to rounding as long as the scores of reaching one tag span less than 80 nats
-        (float32); finite beyond.
+        """Return the log of the sum over all paths [B], by the forward algorithm on scaled
+        exponentials: exact up to rounding while the scores of reaching one tag span less than 80
+        nats (float32), and finite beyond.
         """
         peaks = self.transitions.detach().amax(0)  # [K]
         weights = (self.transitions - peaks).exp()  # [K, K], at most 1

@@ -85,13 +85,11 @@ def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
 def build_sentences(
     documents: Sequence[Document], index: np.ndarray, labels: Sequence[str]
 ) -> TaggedSentences:
-    """Tag the sentences of one split.
-
-    ``index`` is integer [words of all ``documents``, annotated or not], the row of each word's
-    vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
-    are left out and their sentences counted. A sentence of more than `LONGEST` words is cut into
-    several, which is logged. A span that crosses a sentence end is split there, since a tagger
-    reads one sentence at a time. Raises ValueError if the index does not fit.
+    """Tag the sentences of one split. ``index`` is integer [words of all ``documents``, annotated
+    or not], the row of each word's vector (ValueError if it does not fit); ``labels`` are those of
+    train. Sentences of documents whose named_entities are None are only counted. A sentence of more
+    than `LONGEST` words is cut, which is logged, and a span that crosses a sentence end is split
+    there, since a tagger reads one sentence at a time.
     """
     words = sum(len(document.words) for document in documents)
     if len(index) != words:

@@ -41,14 +41,11 @@ def train_tagger(
     later: np.ndarray | None = None,
     device: torch.device | str = "cpu",
 ) -> Training:
-    """Train a `Tagger` on ``vectors`` and ``later`` with Adam, the learning rate decaying by a
-    factor each epoch, until ``patience`` epochs in a row bring no better dev F1.
-
-    As long as no epoch has found a single dev span, the latest epoch counts as the best, so that a
-    slow start does not stop the training; with an empty dev, all epochs run and the last weights
-    are kept. All randomness (weights, batches, dropout) follows from ``seed``, and torch's global
-    state is left alone; on the CPU the same seed and number of threads give identical weights.
-    Vectors that are not finite raise ValueError.
+    """Train a `Tagger` on ``vectors`` and ``later`` with Adam and a rate that decays each epoch,
+    until ``patience`` epochs in a row bring no better dev F1. Until an epoch finds a dev span, the
+    latest counts as the best; with an empty dev, all epochs run and the last weights are kept. All
+    randomness follows from ``seed``, and torch's global state is left alone; on the CPU the same
+    seed and number of threads give identical weights. Vectors that are not finite raise ValueError.
     """
     if not all(np.isfinite(found).all() for found in (vectors, later) if found is not None):
         raise ValueError(

@@ -57,11 +57,9 @@ class Finetuned(nn.Module):
         self.head = nn.Sequential(nn.Dropout(dropout), linear).to(model.device)
 
     def read(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the head's scores, [E, labels] or, for choices, [E, answers]; and the nats per
-        token of each sequence [S], after [start], zeros without ``words`` and for a model that sees
-        later tokens.
-
-        Examples with different numbers of candidates are padded with -inf.
+        """Return the head's scores, [E, labels] or, for choices, [E, answers], padded with -inf;
+        and the nats per token of each sequence [S], after [start], zeros without ``words`` and for
+        a model that sees later tokens.
         """
         rows = [torch.tensor(row) for example in examples for row in example.sequences]
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
@@ -201,12 +199,10 @@ def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the head's rate in step ``step`` (from 0) of ``steps``.
-
-    linear: as in GPT-1's program, with x the share of steps done at the end of this one, the peak
-    times x / ``warmup`` up to ``warmup``, then times 1 − x. slanted: ULMFiT's equation 3 with ratio
-    32 and ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32, where p rises to 1 at step
-    ``cut`` = ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
+    """Return the head's rate in step ``step`` (from 0) of ``steps``. linear: as in GPT-1's program,
+    with x the share of steps done, the peak times x / ``warmup`` up to ``warmup``, then times 1 −
+    x. slanted: ULMFiT's equation 3 with ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32,
+    where p rises to 1 at step ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
     """
     if recipe.schedule == "linear":
         done = (step + 1) / steps

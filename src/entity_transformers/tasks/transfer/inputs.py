@@ -76,10 +76,9 @@ def make_inputs(
     first: int | None = None,
 ) -> list[Inputs]:
     """Return the inputs of examples, in sequences of at most ``longest`` tokens (None: any number),
-    with the entities of ``chains``. ``first``: the id of start; None: the one after the encoder's.
-
-    In a longer sequence with a pronoun, the text before it loses its beginning, then the rest its
-    end; in other sequences the longer text loses its end.
+    with the entities of ``chains``; ``first``: the id of start. In a longer sequence with a
+    pronoun, the text before it loses its beginning, then the rest its end; else the longer text
+    loses its end.
     """
     size = tokenizer.get_vocab_size() if first is None else first
     start, delimiter, extract = range(size, size + NEW)
