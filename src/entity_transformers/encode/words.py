@@ -57,9 +57,9 @@ def embed_sequences(
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the vector of each word, float16 [count, width]. Sequences ``tokens[bounds[s]:bounds[s
-    + 1]]`` are read apart; ``words`` [N] is the number of each token's word. ``given`` [S, width]:
-    the memory's entity vector that all tokens of sequence s read, or None.
+    """Return the vector of each word, float16 [count, width]. Sequences of tokens, of which s is
+    ``tokens[bounds[s]:bounds[s + 1]]``, are read apart; ``words`` [N] is each token's word.
+    ``given`` [S, width]: the memory's entity vector that all tokens of a sequence read, or None.
     """
     found, lengths = LastTokens(model, words, count), np.diff(bounds)
     for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):

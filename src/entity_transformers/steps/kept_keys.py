@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from entity_transformers.kinds.params import Integer
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import KeptParams, MemoryParams, PolicyName
+from entity_transformers.study.sections import Integer
 
 
 class KeptOrAttendedParams(KeptParams):

@@ -1,9 +1,8 @@
 """Step kept_pointer (beyond the paper): a trained pointer into kept tokens beside a window."""
 
-from entity_transformers.kinds.params import Positive
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import MemoryParams
-from entity_transformers.study.sections import PositiveInt
+from entity_transformers.study.sections import Positive, PositiveInt
 
 
 class KeptPointerParams(MemoryParams):

@@ -155,9 +155,9 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
 
 
 def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """Is the candidate with the highest score, from 0, of the asking mention's chain? [..., Q, M]
-    to [..., Q]. Of candidates with equal scores (up to a relative 1e-6) one is drawn, so the credit
-    is the share of them that are right.
+    """Is the candidate with the highest score, of scores from 0, of the asking mention's chain?
+    [..., Q, M] to [..., Q]. Of candidates with equal scores (up to a relative 1e-6) one is drawn,
+    so the credit is the share of them that are right.
     """
     masked = np.where(asked.earlier, scores, -1.0)
     chosen = asked.earlier & (masked >= masked.max(-1, keepdims=True) * (1 - TIE))
@@ -189,7 +189,7 @@ class HeadScores:
 
     @property
     def profile(self) -> np.ndarray:
-        """The heads' mean weights at each distance in tokens, float64 [L, H, T]; 0 at none."""
+        """The heads' mean weights at each distance in tokens, float64 [L, H, T], else 0."""
         return np.asarray(self.sums / np.maximum(self.counts, 1)[:, None])
 
     def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:

@@ -116,7 +116,7 @@ class TextMemory:
 
     @cached_property
     def nats(self) -> np.ndarray:
-        """Nats of each token, float32 [N], alone; of a longer text only new tokens are read."""
+        """Nats of each token, float32 [N], without a memory; `extend` reads only new ones."""
         (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
         alike = min(len(tokens), len(before))
         known = int(np.logical_and.accumulate(tokens[:alike] == before[:alike]).sum())

@@ -156,7 +156,7 @@ class Splits:
         """
         model, steps, rates = self.model, self.section.steps, self.section.learning_rates
         best: tuple[float, Trained, float] | None = None
-        sizes = [len(text.tokens) for text in self.choose]
+        whole = [(text, 0, len(text.tokens)) for text in self.choose]
         for rate in rates:
             torch.manual_seed(self.seed)
             module = make().to(model.device)
@@ -171,8 +171,8 @@ class Splits:
                 schedule.step()
             module.eval().requires_grad_(False)
             with torch.inference_mode():
-                found = [nats(module, model, t, 0, len(t.tokens)).mean() for t in self.choose]
-            loss = float(np.average(list(map(float, found)), weights=sizes))
+                found = [float(nats(module, model, *one).mean()) for one in whole]
+            loss = float(np.average(found, weights=[end for *_, end in whole]))
             if math.isfinite(loss) and (best is None or loss < best[0]):
                 best = loss, module, rate
         if best is None:

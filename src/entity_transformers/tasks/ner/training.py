@@ -122,7 +122,7 @@ def train_epoch(
     sentences: TaggedSentences,
     batches: Iterable[np.ndarray],
 ) -> float:
-    """Take a step per batch of sentences; return the mean nats per sentence (ValueError: NaN)."""
+    """Take a step per batch; return the mean nats per sentence, or raise ValueError for NaN."""
     tagger.train()
     losses: list[Tensor] = []
     sizes: list[int] = []

@@ -199,10 +199,12 @@ def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the head's rate in step ``step`` (from 0) of ``steps``. linear: as in GPT-1's program,
-    with x the share of steps done, the peak times x / ``warmup`` up to ``warmup``, then times 1 −
-    x. slanted: ULMFiT's equation 3 with ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32,
-    where p rises to 1 at step ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
+    """Return the head's rate in step ``step`` (from 0) of ``steps``: the peak times a factor.
+
+    linear   x / ``warmup`` up to ``warmup``, then 1 − x, with x the share of steps done, as in
+             GPT-1's program
+    slanted  (1 + 31 p) / 32, where p rises to 1 at step ⌊steps · warmup⌋, which is at least 1, and
+             falls to 0 at ``steps``: ULMFiT's equation 3, with ``warmup`` as cut_frac
     """
     if recipe.schedule == "linear":
         done = (step + 1) / steps
