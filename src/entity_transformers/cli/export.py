@@ -76,9 +76,7 @@ def export_model(
 
 
 def _save_model(run: Run, output: Path) -> None:
-    """Weights and tokenizer; that of a model with hidden tokens gets the mask, with the number that
-    the model knows it by (ValueError where it would have another one).
-    """
+    """Weights and tokenizer, to which the mask of a masked model is added."""
     entry, trained = run.entry, load_model(run.folder, run.entry.kind)
     trained.save(output)
     more = {} if run.params.tokenizer.kind == "pretrained" else {ENCODES: "words"}

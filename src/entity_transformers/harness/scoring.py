@@ -145,7 +145,6 @@ def _score_batch(
 def _score_wanted(
     model: LanguageModel, hidden: Tensor, inputs: Sequence[Sequence[int]], pairs: Sequence[Pair]
 ) -> list[tuple[float, bool]]:
-    """Return the score of each pair, from the hidden states of its inputs."""
     counts = [len(pair.wanted) for pair in pairs]
     last = [
         states[len(own) - count : len(own)]

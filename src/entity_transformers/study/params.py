@@ -244,7 +244,6 @@ def parse(values: Any, source: str) -> Any:
 
 
 def _explain(problem: Any) -> str:
-    """Describe a problem in one line: key, what is wrong, value."""
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "value_error":  # a rule between keys: its message has their values
         return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])

@@ -63,8 +63,7 @@ class WindowQuestions:
 class Questions:
     """All questions of a split.
 
-    split    the split's name
-    names    names of its documents
+    split, names   of the split, and of its documents
     windows  the windows with questions, by their first token in the split's arrays
     table    a row per question: its document, the group of the asking mention's head word (-1:
              none), the number of candidates, and for each baseline (`BASELINES`) 1 if it chooses
