@@ -54,16 +54,20 @@ def test_nothing_of_later_tokens_or_other_documents_is_seen() -> None:
 
 
 def test_what_is_chosen_is_the_lowest_of_the_grid() -> None:
-    """Also where the cache does not help, whose weight is 0 then."""
-    generator = np.random.default_rng(2)
-    shares = generator.random((2, len(THETAS), 400)) ** 4
-    for given in (shares, shares * 0):
-        scores = CacheScores(generator.random(400), given, np.arange(400) > 0)
-        found = choose(scores, 1)
-        assert found.loss == mix(scores, 1, found.theta, found.weight).mean()
-        for theta, weight in product(range(len(THETAS)), np.linspace(0, 0.99, 50)):
-            assert found.loss <= mix(scores, 1, theta, weight).mean() + 1e-6
-    assert found.weight == pytest.approx(0.0, abs=1e-4)
+    scores = random_scores(2)
+    loss = mix(scores, 1, *choose(scores, 1)).mean()
+    for theta in range(len(THETAS)):
+        for weight in np.linspace(0, 0.99, 50):
+            assert loss <= mix(scores, 1, theta, weight).mean() + 1e-6
+
+
+def test_a_cache_that_does_not_help_is_not_used() -> None:
+    scores = random_scores(3)
+    useless = CacheScores(scores.model, scores.cache * 0, scores.filled)
+    theta, weight = choose(useless, 0)
+    assert weight == pytest.approx(0.0, abs=1e-4)
+    loss = mix(useless, 0, theta, weight).mean()
+    assert loss == pytest.approx(-np.log(scores.model).mean(), abs=1e-4)
 
 
 def test_losses_are_of_theta_and_lambda_chosen_on_other_text_and_add_up() -> None:
@@ -74,8 +78,8 @@ def test_losses_are_of_theta_and_lambda_chosen_on_other_text_and_add_up() -> Non
     found = cache.score_sizes(model, texts[1], texts[0], sizes=SIZES, **HOW)
     assert [one.size for one in found] == [0, *SIZES]
     np.testing.assert_array_equal(found[0].nats, -np.log(judged.model))
-    for s, (one, choice) in enumerate(zip(found[1:], choices, strict=True)):
-        assert (one.theta, one.weight) == (THETAS[choice.theta], choice.weight)
-        share = np.where(judged.filled, choice.weight, 0.0)
-        mixed = share * judged.cache[s, choice.theta] + (1 - share) * judged.model
+    for s, (one, (theta, weight)) in enumerate(zip(found[1:], choices, strict=True)):
+        assert (one.theta, one.weight) == (THETAS[theta], weight)
+        share = np.where(judged.filled, weight, 0.0)
+        mixed = share * judged.cache[s, theta] + (1 - share) * judged.model
         np.testing.assert_allclose(one.nats, -np.log(mixed), rtol=1e-12)

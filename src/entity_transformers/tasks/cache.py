@@ -45,15 +45,6 @@ class CacheScores:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The best theta (its index) and lambda for one size, and their loss in nats per token."""
-
-    theta: int
-    weight: float
-    loss: float
-
-
-@dataclass(frozen=True)
 class Cached:
     """Nats of each token, float64 [N], with a cache of ``size`` tokens (0: none)."""
 
@@ -119,15 +110,15 @@ def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray
     return -np.log(np.maximum(mixed, 1e-300))
 
 
-def choose(scores: CacheScores, size: int) -> Choice:
-    """Return the theta with the lowest loss under its best lambda, and that lambda."""
-    best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()))
+def choose(scores: CacheScores, size: int) -> tuple[int, float]:
+    """Return the theta (its index) with the lowest loss under its best lambda, and that lambda."""
+    best, least = (0, 0.0), float(mix(scores, size, 0, 0.0).mean())
     plain = scores.model[scores.filled]
     for theta, cache in enumerate(scores.cache[size]):
         weight = fit_weight(plain, cache[scores.filled])
         loss = float(mix(scores, size, theta, weight).mean())
-        if loss < best.loss:
-            best = Choice(theta, weight, loss)
+        if loss < least:
+            best, least = (theta, weight), loss
     return best
 
 
@@ -153,7 +144,6 @@ def score_sizes(
     found = [Cached(0, None, 0.0, -np.log(scores.model))]
     for s, size in enumerate(how["sizes"]):
         assert tuned is not None
-        best = choose(tuned, s)
-        nats = mix(scores, s, best.theta, best.weight)
-        found.append(Cached(size, THETAS[best.theta], best.weight, nats))
+        theta, weight = choose(tuned, s)
+        found.append(Cached(size, THETAS[theta], weight, mix(scores, s, theta, weight)))
     return found

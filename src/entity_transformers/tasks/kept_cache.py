@@ -101,9 +101,9 @@ def cross_fit(
             CacheScores(model[at], cache[None, :, at], filled[at])
             for at in (fold_of == judged, fold_of == 1 - judged)
         )
-        best = choose(other, 0)
-        nats[fold_of == judged] = mix(own, 0, best.theta, best.weight)
-        chosen.append((THETAS[best.theta], best.weight))
+        theta, weight = choose(other, 0)
+        nats[fold_of == judged] = mix(own, 0, theta, weight)
+        chosen.append((THETAS[theta], weight))
     return nats, chosen
 
 
