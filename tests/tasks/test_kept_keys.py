@@ -1,6 +1,5 @@
 """Keys and values of what is kept, against windows that hold everything."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 

@@ -27,15 +27,19 @@ LONG = pytest.mark.skipif(
 )
 FULL = load(ROOT / "params.yaml").recall
 OF_KIND = load(ROOT / "params.yaml").kinds
-TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
-WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
-TASKS = pytest.mark.parametrize(
-    "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
-)
 
 
 def make_params(**changes: Any) -> RecallParams:
     return RecallParams(**(FULL.model_dump() | changes))
+
+
+TASK = make_params(entities=2, windows=3, values=10, names=20)
+WIDE = make_params(entities=3, windows=4, values=5, names=9)
+TASKS = pytest.mark.parametrize(
+    "task",
+    [TASK, WIDE, make_params(entities=1, windows=2, values=10, names=20)],
+    ids=["default", "wide", "small"],
+)
 
 
 def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
@@ -138,15 +142,6 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monke
         assert training.corpus.layer == name
         list(recall.score_training(training, params))
     assert asked == ["gold", "none"]
-
-
-TASK = make_params(entities=2, windows=3, values=10, names=20)
-WIDE = make_params(entities=3, windows=4, values=5, names=9)
-TASKS = pytest.mark.parametrize(
-    "task",
-    [TASK, WIDE, make_params(entities=1, windows=2, values=10, names=20)],
-    ids=["default", "wide", "small"],
-)
 
 
 @TASKS
