@@ -180,9 +180,8 @@ class _Base(Section):
             self.transfer.check_study(self.models, seeds)
         for step in filter(self.runs_step, ("mentions", "capacity")):
             entries = self.entries(*STEPS[step].needs or ())
-            windows = {
-                self.reading(one)["window"] for one in entries if self.takes_part(one.name, step)
-            }
+            taking = [one for one in entries if self.takes_part(one.name, step)]
+            windows = {self.reading(one)["window"] for one in taking}
             if len(windows) > 1:
                 yield (
                     f"{step}: its models read windows of {' and '.join(map(str, sorted(windows)))}"
