@@ -38,8 +38,11 @@ patterns may take for 1,024 characters (those of known tokenizers take 0.001).
 """
 MOST_TOKENS = 10_000_000
 """Upper bound on a tokenizer's token ids, since arrays are as long as the highest id."""
-TYPES = {"int64": "I64", "int32": "I32", "float16": "F16", "uint16": "U16", "uint8": "U8"}
-"""Array types that can be written, with safetensors' names for them, in the order of its files."""
+TYPES = {
+    "U64": "<u8", "I64": "<i8", "F64": "<f8", "F32": "<f4", "U32": "<u4", "I32": "<i4",
+    "F16": "<f2", "U16": "<u2", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+"""Types of arrays by safetensors' names for them, in the order of its files."""
 FORMULA = r"(?='*[=+\-@\t\r\n＝＋－＠])"
 """How a text begins that a spreadsheet would compute; as OWASP says, a quote is put before it."""
 guard = partial(re.sub, rf"\A{FORMULA}(?![-+]?[\d.]+(e[-+]?\d+)?\Z)", "'")
@@ -49,9 +52,7 @@ _written: ContextVar[set[Path] | None] = ContextVar("written", default=None)
 
 @contextmanager
 def recorded() -> Iterator[set[Path]]:
-    """Yield a set that collects the absolute paths of the files that `atomic` writes inside the
-    block, and of those that `note_written` reports.
-    """
+    """Yield a set of the absolute paths that are written inside the block (see `note_written`)."""
     written = set[Path]()
     token = _written.set(written)
     try:
@@ -122,9 +123,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that replaces it if the block succeeds and is deleted
-    if it fails.
-    """
+    """Yield a temporary path beside ``path`` that replaces it if the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -164,9 +163,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object with sorted keys, so that equal content gives equal bytes. NaN or infinity
-    raises ValueError.
-    """
+    """Write an object with sorted keys; NaN or infinity raises ValueError."""
     try:
         text = json.dumps(
             value,
@@ -264,24 +261,20 @@ def write_arrays(
     path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None
 ) -> None:
     """Write named arrays and ``metadata`` as one safetensors file."""
-    import numpy as np
-    from safetensors.numpy import save_file
-
-    texts = _pack_metadata(metadata or {})
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write_with(path, lambda temporary: save_file(whole, temporary, metadata=texts))
+    write_array_parts(path, [arrays], metadata or {})
 
 
 def write_array_parts(
     path: Path, parts: Iterable[Mapping[str, np.ndarray]], metadata: Mapping[str, Any]
 ) -> None:
-    """Write arrays [N, ...] of the types in `TYPES` that come in parts of some rows each: the file
-    that `write_arrays` writes, byte for byte, in the memory of one part. Until the arrays are
-    complete, each is kept in an unnamed file beside ``path``. ValueError for rows of another type
-    or shape than those before.
+    """Write arrays [N, ...] of the types in `TYPES` that come in parts of some rows each, as
+    safetensors would, byte for byte, in the memory of one part. Until the arrays are complete, each
+    is kept in an unnamed file beside ``path``. ValueError for rows of another type or shape than
+    those before.
     """
     import numpy as np
 
+    types = {np.dtype(kind): name for name, kind in TYPES.items()}
     first: dict[str, np.ndarray] = {}
     spools: dict[str, IO[bytes]] = {}
     rows = Counter[str]()
@@ -291,20 +284,22 @@ def write_array_parts(
                 empty = array[:0]
                 known = first.setdefault(name, empty)
                 like = (empty.dtype, empty.shape) == (known.dtype, known.shape)
-                if not like or empty.dtype.name not in TYPES:
+                if not like or empty.dtype not in types:
                     raise ValueError(f"{name}: rows {empty.dtype} {array.shape} after {known!r}")
                 if name not in spools:
                     spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
                     spools[name] = files.enter_context(spool)
                 spools[name].write(np.ascontiguousarray(array).data)
                 rows[name] += len(array)
-        order = sorted(first, key=lambda name: (list(TYPES).index(first[name].dtype.name), name))
-        header: dict[str, Any] = {"__metadata__": _pack_metadata(metadata)}
+        order = sorted(first, key=lambda name: ([*types].index(first[name].dtype), name))
+        # one JSON text, since safetensors writes several entries in random order
+        described = {"json": json.dumps(metadata, ensure_ascii=False)}
+        header: dict[str, Any] = {"__metadata__": described}
         end = 0
         for name in order:
             begin, end = end, end + spools[name].tell()
             header[name] = {
-                "dtype": TYPES[first[name].dtype.name],
+                "dtype": types[first[name].dtype],
                 "shape": [rows[name], *first[name].shape[1:]],
                 "data_offsets": [begin, end],
             }
@@ -317,15 +312,8 @@ def write_array_parts(
                 shutil.copyfileobj(spools[name], file, 1 << 20)
 
 
-def _pack_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """One JSON text, since safetensors writes several entries in random order."""
-    return {"json": json.dumps(metadata, ensure_ascii=False)}
-
-
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the arrays and metadata that `write_arrays` wrote. The arrays are read-only views of
-    the memory-mapped file; a damaged file raises ValueError.
-    """
+    """Return arrays, read-only views of the file, and metadata; ValueError for a damaged file."""
     import numpy as np
 
     check(path)
@@ -337,7 +325,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = {}
         for name, entry in header.items():
             start, end = entry["data_offsets"]
-            view = raw[body + start : body + end].view(_TYPES[entry["dtype"]])
+            view = raw[body + start : body + end].view(TYPES[entry["dtype"]])
             arrays[name] = view.reshape(entry["shape"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -345,12 +333,6 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             " writes it again"
         ) from error
     return arrays, metadata
-
-
-_TYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
-}  # fmt: skip
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
@@ -444,9 +426,7 @@ def panics_told(where: str) -> Iterator[None]:
 
 
 def encode_all(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the tokenizer without truncation, padding and dropout, so that it encodes any text
-    whole and always alike: a copy if it has any of these.
-    """
+    """Return the tokenizer, or a copy, without truncation, padding and dropout."""
     dropout = getattr(tokenizer.model, "dropout", None)
     if tokenizer.truncation or tokenizer.padding or dropout:
         tokenizer = type(tokenizer).from_str(tokenizer.to_str())

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import pkgutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from entity_transformers import provenance
+from entity_transformers.artifacts import (
+    RECORD,
+    read_json,
+    read_record,
+    read_tokenizer,
+    recorded,
+    write_csv,
+    write_json,
+    write_record,
+)
 from entity_transformers.corpus.document import SPLITS
 from entity_transformers.kinds import CAPABILITIES
 from entity_transformers.study.libraries import find_missing
@@ -38,8 +49,8 @@ DOCUMENTS = tuple(f"{split}.jsonl" for split in SPLITS)
 """Files with the documents of each split; that of a split which the corpus lacks is empty."""
 TOKENS = tuple(f"{split}.safetensors" for split in SPLITS)
 MODEL = ("config.json", "model.safetensors")
-ROWS, RECORD = "rows.csv", "run.json"
-"""The files that every run writes besides its others: its numbers, and where they come from."""
+ROWS = "rows.csv"
+"""The file with a run's numbers, which every run writes besides `RECORD`."""
 MANIFEST = "manifest.json"
 """The file that tells where the numbers of a study's report come from."""
 COLUMNS = ("split", "unit", "measure", "value", "count")
@@ -53,8 +64,8 @@ class Step:
     """One step of the method, named like its section of params.yaml.
 
     about    what it does, in a line; the paper's section in brackets
-    phase    the DVC stage that it belongs to
     run      yields its rows, and writes its other files into `Run.folder`
+    phase    the DVC stage that it belongs to
     params   the class of its section of params.yaml; None if it has no section
     also     keys of other sections that it depends on, SECTION or SECTION.KEY
     needs    capabilities required of a model (`kinds.CAPABILITIES`); None: it runs once per study
@@ -73,14 +84,14 @@ class Step:
 
     name: str
     about: str
-    phase: Phase
     run: Callable[[Run], Iterable[Row]]
+    phase: Phase = "score"
     params: type[Section] | None = None
     also: tuple[str, ...] = ()
-    needs: frozenset[str] | None = None
+    needs: Collection[str] | None = None
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
-    own: frozenset[str] | None = None
+    own: Collection[str] | None = None
     gpu: bool = True
     libraries: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
@@ -110,16 +121,11 @@ class Step:
 
 def step(name: str, about: str, **fields: Any) -> Callable[[Callable[[Run], Rows]], Step]:
     """Return a decorator that makes a `Step` with these ``fields`` of the function it runs."""
-    for key in ("needs", "own"):
-        if fields.get(key) is not None:
-            fields[key] = frozenset(fields[key])
-    return lambda function: Step(name, about, run=function, **{"phase": "score", **fields})
+    return lambda function: Step(name, about, function, **fields)
 
 
 def find_steps() -> dict[str, Step]:
-    """Return every step by name, in the paper's order; each module of `entity_transformers.steps`
-    holds the step of its name.
-    """
+    """Return every step by name, in the paper's order; each module of steps holds one."""
     from entity_transformers import steps
 
     names = {module.name for module in pkgutil.iter_modules(steps.__path__)}
@@ -129,9 +135,7 @@ def find_steps() -> dict[str, Step]:
 
 @dataclass
 class Run:
-    """One run of a step: for a study, or for one of its models and a seed. Files are opened when
-    they are asked for.
-    """
+    """One run of a step: for a study, or for one of its models and a seed."""
 
     params: Params
     step: Step
@@ -157,21 +161,15 @@ class Run:
     @cached_property
     def _sources(self) -> list[str]:
         """What its numbers depend on besides values: code, model, seed and input files."""
-        from entity_transformers.artifacts import read_record
         from entity_transformers.study.plan import Plan
 
-        code = Plan(self.params).describe(self.step, self.model, values=False)
+        code = Plan(self.params).code(self.step, self.model)
         read = [str(read_record(self.home(name)).get("files")) for name in self.step.reads]
         return [code, self.model, str(self.seed), *read]
 
     def once(self, make: Callable[[], Any], *key: object) -> Any:
-        """Return the result of ``make`` as JSON stores it. It is kept by ``key``, the values that
-        it depends on, so that a stopped run resumes where it was.
-        """
-        from entity_transformers.artifacts import read_json, write_json
-        from entity_transformers.provenance import digest
-
-        kept = self.work / f"{digest(*self._sources, *map(str, key))}.json"
+        """Return what ``make`` returns as JSON, kept by ``key`` so that a stopped run resumes."""
+        kept = self.work / f"{provenance.digest(*self._sources, *map(str, key))}.json"
         if not kept.is_file():
             write_json(kept, {"found": make()})
         return read_json(kept)["found"]
@@ -243,8 +241,6 @@ class Run:
         """The study's tokenizer. A model with tokens of its own has its own, and so has every model
         that others have trained if it is fine-tuned.
         """
-        from entity_transformers.artifacts import read_tokenizer
-
         finetuned = self.step.name == "transfer" and self.entry.can({"pretrained"})
         own = bool(self.model) and (finetuned or self.entry.can({"own-tokens"}))
         return read_tokenizer(self.home("lm" if own else "corpus") / "tokenizer.json")
@@ -255,8 +251,6 @@ def execute(run: Run) -> None:
     stopped runs with other values left in its folder are deleted. ValueError if its inputs were
     made with other values, or a library that it needs is missing.
     """
-    from entity_transformers import provenance
-    from entity_transformers.artifacts import recorded, write_csv, write_record
     from entity_transformers.study.plan import Plan
 
     if run.step.missing:

@@ -95,15 +95,6 @@ def test_words_in_context_equal_one_sentence_or_window_at_a_time(model, context)
     assert_close(words.embed_words_in_context(encoder, DOCUMENTS, CORPUS, **how), expected)
 
 
-@pytest.mark.parametrize("kept", [0, 3, 6])
-def test_other_documents_than_the_aligned_ones_are_refused(kept):
-    with pytest.raises(ValueError, match=f"the {kept} aligned documents differ from the 7"):
-        next(words.split_documents(DOCUMENTS, CORPUS.head(kept), tokens=10))
-    for others in (DOCUMENTS[1:], DOCUMENTS[:6], DOCUMENTS[::-1]):
-        with pytest.raises(ValueError, match=f"the 7 .* differ from the {len(others)} given"):
-            words.check_same(others, CORPUS)
-
-
 @pytest.mark.parametrize("context", ["word", "sentence", "document"])
 @pytest.mark.parametrize("tokens", [1, 60])
 def test_words_come_in_parts_that_make_the_whole(model, context, tokens):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny import lively_model, tiny_corpus, tiny_gpt2, tiny_llama
 
-from entity_transformers.encode.layers import LayerEncoder
+from entity_transformers.encode.words import LayerEncoder
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import PretrainedLM
 

@@ -17,7 +17,11 @@ from written import write_documents
 from entity_transformers.artifacts import read_json, write_json
 from entity_transformers.corpus.alignment import align_split, learn_tokenizer
 from entity_transformers.corpus.document import Document
-from entity_transformers.encode.words import begin_sequences, embed_words, embed_words_in_context
+from entity_transformers.encode.words import (
+    begin_sequences,
+    embed_words,
+    embed_words_in_context,
+)
 from entity_transformers.kinds import KINDS, resolve
 from entity_transformers.models.base import Batch
 from entity_transformers.models.pretrained import (

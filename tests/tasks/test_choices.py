@@ -17,7 +17,7 @@ from entity_transformers.step import Run, execute
 from entity_transformers.steps import choices as step
 from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import read_values
-from entity_transformers.tasks.choices import judge, tell, tell_each
+from entity_transformers.tasks.choices import judge, tell_examples
 
 TOLD = (
     "Fred Rollins met Ann Lee in Boston. Then he (Fred Rollins) gave Rollins's (Fred Rollins's)"
@@ -34,10 +34,10 @@ def make_example(text: str, name: str = "a", **groups: str) -> Example:
 
 def test_chains_are_told_before_the_pronoun_and_nowhere_else() -> None:
     example = make_example(PLAIN)
-    chains = tell(example)
-    assert chains is not None
-    assert chains.texts == (TOLD.replace("He left", "He (Fred Rollins) left").format("she"),)
-    [others] = tell_each([example], 1)[1]["others"]
+    _, found = tell_examples([example], 1)
+    [chains], [others] = found["chains"], found["others"]
+    told = TOLD.replace("He left", "He (Fred Rollins) left")
+    assert chains.texts == (told.format("she"),)
     for one in (chains, others):
         start, end = one.blank or (0, 0)
         assert one.texts[0][start:] == example.texts[0][(example.blank or (0,))[0] :]
@@ -55,8 +55,7 @@ def test_chains_are_told_before_the_pronoun_and_nowhere_else() -> None:
     ids=["nothing before", "nobody else", "nobody twice"],
 )
 def test_where_there_is_nothing_to_tell_an_example_is_left_out(text: str) -> None:
-    assert tell(make_example(text)) is None
-    assert tell_each([make_example(text)], 1)[0] == []
+    assert tell_examples([make_example(text)], 1)[0] == []
 
 
 def test_shares_and_margins_are_those_of_a_count_by_hand() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -299,6 +300,11 @@ def test_a_document_without_mentions(size: int) -> None:
     assert [one.tolist() for one in others] == [[0.0] * size] * 2
 
 
+def make_splits(model: LanguageModel, texts: list[ReadText], *rates: float) -> learning.Splits:
+    section = SimpleNamespace(steps=20, learning_rates=rates)
+    return learning.Splits(model, section, 1, texts, texts, [])
+
+
 @pytest.mark.parametrize("name", ["decisions", "proposal", "shift", "sets"])
 def test_what_is_learnt_is_the_best_of_the_rates(name: str) -> None:
     model, texts = read(tell=tell_sets if name == "sets" else TELL)
@@ -310,8 +316,9 @@ def test_what_is_learnt_is_the_best_of_the_rates(name: str) -> None:
     }[name]
     torch.manual_seed(1)
     untrained: Any = make()
-    found, rate = learning.learn(model, texts, texts, 20, (1e-4, 1e-2), 1, make, nats, name)
-    assert rate == 1e-2  # the other has hardly moved
+    splits = make_splits(model, texts, 1e-4, 1e-2)
+    found = splits.learn(name, make, nats)
+    assert splits.rates[name] == 1e-2  # the other has hardly moved
     with torch.inference_mode():
         before, after = (
             sum(float(nats(one, model, text, 0, len(text.tokens)).sum()) for text in texts)
@@ -327,7 +334,7 @@ def test_rates_that_are_too_high_are_told() -> None:
     model, texts = read()
     make = partial(Decider, model.width, WIDTH, LONGEST)
     with pytest.raises(ValueError, match=r"no finite loss at any of the learning rates 1e\+37"):
-        learning.learn(model, texts, texts, 20, (1e37,), 1, make, Decider.joint, "decisions")
+        make_splits(model, texts, 1e37).learn("decisions", make, Decider.joint)
 
 
 def by_hand(name: str, story: Story, power: float, new: float) -> list[dict[int, float]]:

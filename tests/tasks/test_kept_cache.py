@@ -83,9 +83,10 @@ def test_each_text_is_judged_with_what_is_best_on_the_other_fold() -> None:
             CacheScores(model[at], cache[None, :, at].astype(float), filled[at])
             for at in (own, other)
         ]
-        best = choose(scores[1], 0)
-        assert chosen[judged] == (THETAS[best.theta], pytest.approx(best.weight, abs=1e-4))
-        np.testing.assert_allclose(nats[own], mix(scores[0], 0, best.theta, best.weight), rtol=1e-4)
+        theta, weight = choose(scores[1], 0)
+        assert chosen[judged] == (THETAS[theta], pytest.approx(weight, abs=1e-4))
+        expected = mix(scores[0], 0, theta, weight)
+        np.testing.assert_allclose(nats[own], expected, rtol=1e-4)
     assert (nats[first] == 0).all()
     np.testing.assert_allclose(nats[31:40], -np.log(model[31:40]))
     assert (nats[40:45] > -np.log(model[40:45])).all()

@@ -1,5 +1,6 @@
 """Keys and values of what is kept, against windows that hold everything."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from tiny import KEPT, lively_model, tiny_corpus
 
 from entity_transformers.corpus.labels import give
 from entity_transformers.steps.kept_keys import KeptKeysParams
-from entity_transformers.tasks.kept_keys import make_cache, read_with, score_keys
+from entity_transformers.tasks.kept_keys import read_with, score_keys
 from entity_transformers.tasks.perplexity import score_corpus
 from entity_transformers.tasks.text_memory import NOTHING, Reading, keep_nothing
 
@@ -16,11 +17,11 @@ from entity_transformers.tasks.text_memory import NOTHING, Reading, keep_nothing
 def test_with_everything_kept_scores_are_those_of_a_window_over_the_whole_text() -> None:
     model = lively_model("gpt2", window=64).eval()
     corpus = tiny_corpus(1, seed=5, shortest=40, longest=41)
-    how = {"window": 8, "context": 4, "sinks": 0}
-    kept, held = read_with(model, corpus.tokens, make_cache(np.arange, NOTHING, **how))
+    reading = Reading(model, corpus, SimpleNamespace(context=4, sinks=0), 8)
+    kept, held = read_with(reading, corpus.tokens, np.arange, NOTHING)
     whole = score_corpus(model, give(corpus, "none"), window=64, stride=64, batch=1)
     np.testing.assert_allclose(kept, whole, rtol=1e-4, atol=1e-4)
-    none, least = read_with(model, corpus.tokens, make_cache(keep_nothing, NOTHING, **how))
+    none, least = read_with(reading, corpus.tokens, keep_nothing, NOTHING)
     assert np.abs(none - whole).max() > 0.01
     assert least == held * 4 // (len(corpus.tokens) - 1)  # the context alone
 

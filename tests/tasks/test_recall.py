@@ -4,7 +4,6 @@ document holds, where it asks, and that only the memory can answer.
 
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +27,19 @@ LONG = pytest.mark.skipif(
 )
 FULL = load(ROOT / "params.yaml").recall
 OF_KIND = load(ROOT / "params.yaml").kinds
-TASK = recall.FactTask(entities=2, windows=3, values=10, names=20)
-WIDE = recall.FactTask(entities=3, windows=4, values=5, names=9)
-TASKS = pytest.mark.parametrize(
-    "task", [TASK, WIDE, replace(TASK, entities=1, windows=2)], ids=["default", "wide", "small"]
-)
 
 
 def make_params(**changes: Any) -> RecallParams:
     return RecallParams(**(FULL.model_dump() | changes))
+
+
+TASK = make_params(entities=2, windows=3, values=10, names=20)
+WIDE = make_params(entities=3, windows=4, values=5, names=9)
+TASKS = pytest.mark.parametrize(
+    "task",
+    [TASK, WIDE, make_params(entities=1, windows=2, values=10, names=20)],
+    ids=["default", "wide", "small"],
+)
 
 
 def start(params: RecallParams, name: str, folder: Path, seed: int = 1) -> Training:
@@ -85,27 +88,28 @@ def test_guesses_are_the_likeliest_tokens_of_each_document_read_alone(tmp_path: 
     params = make_params(documents=64, width=16, entities=3)
     training = start(params, "keys-values-gradient", tmp_path)
     training.run()
-    task, model = recall.make_task(params), training.model.eval()
-    corpus = give(recall.make_facts(task, 7, 5), "gold")
-    guesses = recall.guess_tokens(model, corpus, window=task.window)
+    model = training.model.eval()
+    corpus = give(recall.make_facts(params, 7, 5), "gold")
+    guesses = recall.guess_tokens(model, corpus, window=params.window)
     with torch.no_grad():
         for d in range(7):
             columns = (corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)])
             tokens, ids = (torch.from_numpy(a.astype(np.int64))[None] for a in columns)
-            memory = model.start(1, task.entities)
-            for first in range(0, task.length, task.window):
-                part = slice(first, first + task.window)
+            memory = model.start(1, params.entities)
+            for first in range(0, params.length, params.window):
+                part = slice(first, first + params.window)
                 given = {"entity_ids": ids[:, part], "memory": memory}
                 hidden = model.module.transformer(tokens[:, part], **given).last_hidden_state
                 memory = memory.write(ids[:, part], hidden)
                 expected = model.module.lm_head(hidden).argmax(-1)[0].numpy()
                 place = corpus.offsets[d] + first + 1
-                np.testing.assert_array_equal(guesses[place : place + task.window], expected)
+                np.testing.assert_array_equal(guesses[place : place + params.window], expected)
     assert (guesses[corpus.offsets[:-1]] == -1).all()
 
 
 def test_accuracy_is_counted_by_distance() -> None:
-    task, distances = recall.FactTask(1, 4, 4, 5), np.array([0, 0, 1, 1, 2, 2])
+    task = make_params(entities=1, windows=4, values=4, names=5)
+    distances = np.array([0, 0, 1, 1, 2, 2])
     right = np.array([True, False, True, True, False, True])
     assert find(recall.accuracy_rows(task, distances, right)) == {
         "0": (0.5, 2), "1": (1.0, 2), "2": (0.5, 2), "3": (None, 0), "later": (0.75, 4)
@@ -116,7 +120,7 @@ def test_a_seed_changes_what_is_trained_on_and_not_what_is_asked(tmp_path: Path)
     params = make_params(documents=64, test_documents=50, width=16, windows=2)
     one, other = (start(params, "gpt2", tmp_path / str(seed), seed) for seed in (1, 2))
     assert (one.corpus.tokens != other.corpus.tokens).any()
-    assert len(recall.find_answers(recall.make_task(params), one.corpus)[0]) == 64 * 2 * 2
+    assert len(recall.find_answers(params, one.corpus)[0]) == 64 * 2 * 2
     other.model.module.load_state_dict(one.model.module.state_dict())
     found = find(recall.score_training(one, params))
     assert found == find(recall.score_training(other, params))
@@ -141,13 +145,13 @@ def test_a_row_is_asked_with_the_labels_that_it_was_trained_with(tmp_path, monke
 
 
 @TASKS
-def test_documents_are_whole_windows_whose_answers_repeat_facts(task: recall.FactTask) -> None:
+def test_documents_are_whole_windows_whose_answers_repeat_facts(task: RecallParams) -> None:
     """An answer repeats the fact of the entity that is mentioned before it."""
     corpus = recall.make_facts(task, 50, 1)
     assert set(np.diff(corpus.offsets).tolist()) == {task.window * task.windows + 1}
     for window in range(1, task.windows + 1):
         assert (corpus.tokens[corpus.offsets[:-1] + task.window * window] == recall.STOP).all()
-    assert corpus.tokens.max() < task.vocabulary
+    assert corpus.tokens.max() < recall.count_tokens(task)
     for d in range(50):
         tokens, entities = corpus.tokens[corpus.document(d)], corpus.gold[corpus.document(d)]
         facts = {int(entities[start]): tokens[start + 1] for start in range(1, task.window, 6)}
@@ -160,7 +164,7 @@ def test_documents_are_whole_windows_whose_answers_repeat_facts(task: recall.Fac
 
 
 @TASKS
-def test_answers_are_counted_by_distance(task: recall.FactTask) -> None:
+def test_answers_are_counted_by_distance(task: RecallParams) -> None:
     corpus = recall.make_facts(task, 30, 2)
     places, distances = recall.find_answers(task, corpus)
     assert Counter(distances.tolist()) == dict.fromkeys(range(task.windows), 30 * task.entities)
@@ -173,7 +177,7 @@ def test_answers_are_counted_by_distance(task: recall.FactTask) -> None:
 
 
 @pytest.mark.parametrize("task", [TASK, WIDE], ids=["default", "wide"])
-def test_values_are_even_so_that_a_guess_is_right_by_chance(task: recall.FactTask) -> None:
+def test_values_are_even_so_that_a_guess_is_right_by_chance(task: RecallParams) -> None:
     corpus = recall.make_facts(task, 2000, 2)
     values = corpus.tokens[recall.find_answers(task, corpus)[0]] - recall.FIRST_VALUE
     shares = np.bincount(values, minlength=task.values) / len(values)
@@ -188,7 +192,8 @@ def test_a_mention_is_the_phrase_with_the_name_then_the_name() -> None:
         lengths = np.bincount(mentions[mentions >= 0])
         assert lengths.tolist() == [3] * WIDE.entities + [1] * WIDE.entities * (WIDE.windows - 1)
         last = [np.flatnonzero(mentions == number)[-1] for number in range(len(lengths))]
-        assert all(WIDE.first_name <= tokens[place] < WIDE.first_filler for place in last)
+        first = recall.FIRST_VALUE + WIDE.values
+        assert all(first <= tokens[place] < first + WIDE.names for place in last)
 
 
 @pytest.mark.slow

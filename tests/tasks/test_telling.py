@@ -16,28 +16,27 @@ from entity_transformers.step import Run
 from entity_transformers.steps import told_passages as step
 from entity_transformers.study.params import STEPS, parse
 from entity_transformers.study.values import read_values
-from entity_transformers.tasks.telling import score_told, tell_passages
+from entity_transformers.tasks.telling import score_told, tell_each
 
 TEXTS = [
     "Fred Rollins met Ann Lee in Boston. Then he gave her the keys, and she thanked Fred",
     "It rained in the night, and in the morning the road to the village was under water",
     "Mary Bell saw John Gray. He waved to her, but she was looking at the sky, not at John",
 ]
-PASSAGES = [{"text": text, "target_start": text.rindex(" ") + 1} for text in TEXTS]
+GIVEN = [(text, text.rindex(" ") + 1) for text in TEXTS]
+PASSAGES = [{"text": text, "target_start": start} for text, start in GIVEN]
 
 
 def test_only_what_precedes_the_last_word_is_told() -> None:
-    numbers, found = tell_passages(PASSAGES, 1)
+    numbers, found = tell_each(GIVEN, 1)
     assert numbers == [0, 2]
-    assert [row["text"] for row in found["nothing"]] == [TEXTS[0], TEXTS[2]]
+    assert [text for text, _ in found["nothing"]] == [TEXTS[0], TEXTS[2]]
     for told in ("chains", "others"):
-        for row, plain in zip(found[told], found["nothing"], strict=True):
-            assert row["text"] != plain["text"]
-            assert re.sub(r" \([^)]*\)", "", row["text"]) == plain["text"]
-            assert row["text"][row["target_start"] :] == plain["text"][plain["target_start"] :]
-    names = {
-        told: [re.findall(r"\(([^)]*)\)", row["text"]) for row in found[told]] for told in found
-    }
+        for (text, start), (plain, end) in zip(found[told], found["nothing"], strict=True):
+            assert text != plain
+            assert re.sub(r" \([^)]*\)", "", text) == plain
+            assert text[start:] == plain[end:]
+    names = {told: [re.findall(r"\(([^)]*)\)", text) for text, _ in found[told]] for told in found}
     assert names["chains"][0][0] == "Fred Rollins"
     for own, others in zip(names["chains"], names["others"], strict=True):
         assert len(own) == len(others) > 0
@@ -67,10 +66,10 @@ def test_scores_are_those_of_each_text(tmp_path, monkeypatch):
     monkeypatch.setattr("entity_transformers.tasks.telling.score_passages", None)
     assert list(run.step.run(run)) == rows
     found = {(r["told"], r["unit"]): r["value"] for r in rows if r["measure"] == "nll"}
-    for told, own in tell_passages(PASSAGES, 1)[1].items():
-        for unit, row in zip(("1", "3"), own, strict=True):
-            given, last = row["text"][: row["target_start"]], row["text"][row["target_start"] :]
-            expected = -score_continuation(model, tokenizer, given, last, 256)[0]
+    texts = tell_each(GIVEN, 1)[1]
+    for told, own in texts.items():
+        for unit, (text, start) in zip(("1", "3"), own, strict=True):
+            expected = -score_continuation(model, tokenizer, text[:start], text[start:], 256)[0]
             assert found[told, unit] == pytest.approx(expected, rel=1e-4)
     entry = tiny_entry("gpt2")
     about = {"step": "told_passages", "model": entry.name, "seed": 1}

@@ -138,7 +138,6 @@ def make_parser(names: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _list_commands() -> str:
-    """All commands under their headings."""
     column, groups = 2 + max(map(len, COMMANDS)), []
     for group, commands in GROUPS.items():
         lines = (f"  {name:{column}}{help}" for name, (_, help) in commands.items())

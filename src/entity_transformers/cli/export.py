@@ -76,9 +76,7 @@ def export_model(
 
 
 def _save_model(run: Run, output: Path) -> None:
-    """Weights and tokenizer; that of a model with hidden tokens gets the mask, with the number that
-    the model knows it by (ValueError where it would have another one).
-    """
+    """Weights and tokenizer, to which the mask of a masked model is added."""
     entry, trained = run.entry, load_model(run.folder, run.entry.kind)
     trained.save(output)
     more = {} if run.params.tokenizer.kind == "pretrained" else {ENCODES: "words"}
@@ -106,9 +104,7 @@ def _save_vectors(entry: ModelEntry, folder: Path, output: Path) -> dict[str, An
 
 
 def _read_scores(run: Run) -> Scores:
-    """Perplexities by what they are of, entities on and off; those of steps that were not run are
-    left out.
-    """
+    """Perplexities by what they are of, entities on and off, of the steps that were run."""
     found: Scores = {}
     for step, measure, about in SCORES:
         for row in _read_rows(run, step, measure):

@@ -109,7 +109,6 @@ def _measure(documents: Iterable[Document], lengths: Lengths) -> Iterator[Docume
 
 
 def _count(split: Mapping[str, Any]) -> str:
-    """What a split has, in a line."""
     counts = {name: split[name] for name in ("documents", "words", "chains", "mentions")}
     counts["named entities"] = sum(split["ne_spans"].values())
     return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)

@@ -86,9 +86,7 @@ class ReadDocument:
 
     @property
     def entity_states(self) -> Tensor:
-        """The entities' vectors [E, W], with entity e in row e - 1; a row of ones means that
-        nothing was written for that entity.
-        """
+        """The vectors [E, W] of entities 1 to E; a row of ones: nothing was written for it."""
         return self.memory.states[0, 1:]
 
 
@@ -246,11 +244,8 @@ class DocumentReader:
         **how: Any,
     ) -> Source:
         """Return the document with up to ``max_new_tokens`` tokens added by transformers'
-        ``generate``, which takes the remaining keywords. The windows are those of `read`: when one
-        is full, its mentions are written to the memory, and the next window begins.
-
-        ``new_entities`` says which entity each new token refers to, as in
-        `GPT2EForCausalLM.generate`.
+        ``generate``, which takes the remaining keywords, in the windows of `read`. ``new_entities``
+        says which entity each new token refers to, as in `GPT2EForCausalLM.generate`.
         """
         if not hasattr(self.model.module, "generate"):
             raise ValueError(f"{self.model.kind.label} cannot generate text")
@@ -315,9 +310,7 @@ class WrappedWithEntities(Remembering, Wrapped):
 
 
 def wrap(model: Any) -> LanguageModel:
-    """Wrap a model of transformers as a `LanguageModel`; one that is such a model already is
-    returned unchanged.
-    """
+    """Return a model of transformers as a `LanguageModel`, and a `LanguageModel` unchanged."""
     if isinstance(model, LanguageModel):
         return model
     if isinstance(model, GPT2PointerForCausalLM):
@@ -334,9 +327,7 @@ def wrap(model: Any) -> LanguageModel:
 
 
 def _reads_running_text(path: Path) -> bool:
-    """Tell whether the model of this tokenizer.json was trained on running text. If a study trained
-    it word by word, the tokenizer lies in the study's corpus, or `export-model` has noted this.
-    """
+    """Tell whether this tokenizer's model read running text, not a study's words one by one."""
     if path.parent.name == "corpus" and (path.parent / RECORD).is_file():
         return False
     config = path.with_name("tokenizer_config.json")
@@ -404,9 +395,7 @@ def list_ends(model: Any) -> list[int]:
 
 
 class _Stops(StoppingCriteriaList):
-    """Rules that end generation, and whether they have: transformers does not tell whether the last
-    token that it was asked for did so.
-    """
+    """Rules that end generation, and whether they have, which transformers does not tell."""
 
     ended = False
 

@@ -24,11 +24,9 @@ MENTION_ARRAYS = (
 
 
 def find_head(tags: Sequence[str], members: frozenset[str]) -> int | None:
-    """Return the index of a mention's head word: the last word with a tag in ``members`` before the
-    first post-modifier; None if there is none.
-
-    This is an approximation: a post-modifier starts at a preposition, *to*, a wh-word, a comma or a
-    bracket that follows a word with a tag in ``members``.
+    """Return the index of a mention's head word, None if there is none: the last with a tag in
+    ``members`` before the first post-modifier. This is taken to start at a preposition, *to*, a
+    wh-word, a comma or a bracket that follows a word with a tag in ``members``.
     """
     head = None
     for i, tag in enumerate(tags):
@@ -83,9 +81,7 @@ def find_heads(
 
 
 def entity_offsets(corpus: AlignedCorpus) -> np.ndarray:
-    """Return the number of each document's first entity when entities are numbered across
-    documents, int64 [D + 1]; the last value is the number of entities.
-    """
+    """Return each document's first entity among all entities, and their number, int64 [D + 1]."""
     return np.cumsum([0, *corpus.highest(corpus.gold)])
 
 
@@ -153,10 +149,7 @@ def _read_mentions(
     model: LanguageModel, corpus: AlignedCorpus, places: Sequence[Place], *, window: int, batch: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the vectors of head words in context [M, width] and of the entities at the end of
-    their documents [E, width], both float16.
-
-    The entity vectors are collected here, by gold chains, in the same way for every model; a model
-    that reads gold labels holds the same vectors in its own memory.
+    their documents [E, width], both float16, collected by gold chains for every model alike.
     """
     base = entity_offsets(corpus)
     slots = np.full(len(corpus.tokens), -1)
@@ -189,9 +182,7 @@ def _embed_distinct(
     vectors: np.ndarray | None = None,
     **how: Any,
 ) -> np.ndarray:
-    """Return the vector of each word without context, float16 [words, width], computed once for
-    every distinct pair of word and entity.
-    """
+    """Return the vector of each word alone, float16 [words, width], computed once per pair."""
     pairs = list(zip(words, entity.tolist(), strict=True))
     place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
     given = None if vectors is None else vectors[[e for _, e in place]].astype(np.float32)
@@ -200,9 +191,7 @@ def _embed_distinct(
 
 
 def number_on(parts: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-    """Renumber ``entity``, int32 [M], in the arrays of `embed_mentions` of successive parts, so
-    that it indexes the rows of ``memory_*`` of all parts together.
-    """
+    """Renumber ``entity`` in successive parts to index the rows of ``memory_*`` of all together."""
     start = 0
     for part in parts:
         yield {**part, "entity": (part["entity"] + start).astype(np.int32)}

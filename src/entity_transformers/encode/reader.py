@@ -40,9 +40,7 @@ class Reading:
     state: Any
 
     def predict(self) -> tuple[np.ndarray, Tensor]:
-        """Return the indices of the tokens that follow the new ones in their documents, int64 [n],
-        and the hidden states [n, width] that predict them.
-        """
+        """Return the indices int64 [n] of next tokens and the states [n, width] before them."""
         scored = self.valid.copy()
         scored[self.ended, self.valid[self.ended].sum(1) - 1] = False
         return self.where[scored] + 1, self.hidden[torch.from_numpy(scored).to(self.hidden.device)]
@@ -89,11 +87,8 @@ def compute_token_losses(model: LanguageModel, hidden: Tensor, targets: np.ndarr
 
 
 def plan_windows(length: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, first new input, end) of each window over ``length`` inputs: all inputs of the
-    first window are new, and at most ``stride`` of each later one.
-
-    Every input is new in exactly one window; with ``stride == window`` windows follow one another
-    as in training.
+    """Yield (start, first new input, end) of each window over ``length`` inputs. Every input is new
+    in exactly one window: all of the first one's, at most ``stride`` of each later one's.
     """
     new, size = 0, window
     while new < length:
@@ -112,12 +107,11 @@ def read_windows(
     memory: Any = None,
 ) -> Iterator[Reading]:
     """Read every document from its start with a state of its own, ``batch`` documents of similar
-    length side by side. ``memory`` is the initial state if the split has a single document.
-
-    Each window reads the state that earlier windows left, and the labels that the split gives
-    (`labels.give`); at its end the hidden states of its new tokens are written (section 3.2). A
-    model without a longest window reads every token once, whatever ``stride`` is. A model in
-    training mode, or a stride above the window, raises ValueError.
+    length side by side. ``memory`` is the initial state if the split has a single document. Each
+    window reads the state that earlier windows left, and the split's labels (`labels.give`); at its
+    end the hidden states of its new tokens are written (section 3.2). A model without a longest
+    window reads every token once, whatever ``stride`` is. A model in training mode, or a stride
+    above the window, raises ValueError.
     """
     if model.module.training:
         raise ValueError(

@@ -81,11 +81,9 @@ def keep_states(
     """Return a corpus' hidden states, float16 [N, W], memory-mapped: those that enter block
     ``block`` (from 0) of a `PretrainedLM`, or the final ones of any model (None). Each document is
     read in windows of ``window`` tokens, each starting ``stride`` tokens after the one before
-    (None: at its end); a `PretrainedLM` carries nothing from window to window.
-
-    They are computed unless ``folder`` already has those of the same weights (the file; for final
-    states also any adapter beside it), tokens, block, window and stride. NaN, or a state beyond
-    float16, raises ValueError.
+    (None: at its end). They are computed unless ``folder`` has those of the same weights (for final
+    states also any adapter beside the file), tokens, block, window and stride. NaN, or a state
+    beyond float16, raises ValueError.
     """
     stride = window if stride is None else stride
     text = corpus.tokens.tobytes(), corpus.offsets.tobytes()

@@ -6,6 +6,7 @@ Dimensions: S sequences, N tokens in all, B sequences side by side, T tokens of 
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Literal
 
@@ -56,11 +57,9 @@ def embed_sequences(
     batch: int,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the vector of each word, float16 [count, width]. Sequences
-    ``tokens[bounds[s]:bounds[s + 1]]`` are read apart, by length; ``words`` [N] is the number of
-    each token's word.
-
-    ``given`` [S, width]: the memory's entity vector that all tokens of sequence s read, or None.
+    """Return the vector of each word, float16 [count, width]. Sequences of tokens, of which s is
+    ``tokens[bounds[s]:bounds[s + 1]]``, are read apart; ``words`` [N] is each token's word.
+    ``given`` [S, width]: the memory's entity vector that all tokens of a sequence read, or None.
     """
     found, lengths = LastTokens(model, words, count), np.diff(bounds)
     for rows in log_progress(batch_by_length(lengths, batch), "batches of words"):
@@ -79,9 +78,7 @@ def embed_sequences(
 
 
 def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
-    """Return the bounds of sequences with those longer than ``window`` cut into consecutive parts
-    of at most ``window`` tokens.
-    """
+    """Return the bounds with sequences longer than ``window`` cut into consecutive parts."""
     if np.diff(bounds).max(initial=0) <= window:
         return bounds
     parts = [np.arange(start, end, window) for start, end in itertools.pairwise(bounds)]
@@ -91,11 +88,9 @@ def cut_long(bounds: np.ndarray, window: int) -> np.ndarray:
 def begin_sequences(
     tokens: np.ndarray, slots: np.ndarray, bounds: np.ndarray, end: int | None, window: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the tokens [N], slots [N] and bounds of sequences, with ``end`` (None: nothing) put
-    before each that does not begin with it; sequences longer than ``window`` are cut.
-
-    Large models turn whatever token stands first into an attention sink, whose state says nothing
-    about the token (Xiao et al., 2023).
+    """Return the tokens [N], slots [N] and bounds of sequences, cut to ``window``, with ``end``
+    (None: nothing) before each that does not begin with it: large models turn their first token
+    into an attention sink, whose state says nothing about the token (Xiao et al., 2023).
     """
     if end is None:
         return tokens, slots, cut_long(bounds, window)
@@ -130,10 +125,7 @@ def embed_vocabulary(
 def split_documents(
     documents: Sequence[Document], corpus: AlignedCorpus, *, tokens: int
 ) -> Iterator[tuple[Sequence[Document], AlignedCorpus]]:
-    """Yield a split in the parts of `AlignedCorpus.parts`. ValueError unless the documents are
-    exactly the aligned ones.
-    """
-    check_same(documents, corpus)
+    """Yield a split in the parts of `AlignedCorpus.parts`."""
     for part in corpus.parts(tokens):
         yield documents[part], corpus.part(part)
 
@@ -148,10 +140,8 @@ def embed_words(
     given: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the vector of each word read without context, float16 [words, width]. ``given``
-    [words, width]: the entity vectors that the words read, or None.
-
-    A space precedes each word, and the Penn Treebank's quotes are encoded as in running text. A
-    word of more tokens than the window is read in several parts.
+    [words, width]: the entity vectors that the words read, or None. A space precedes each word, and
+    the Penn Treebank's quotes are encoded as in running text. A long word is read in several parts.
     """
     with spelled_out(tokenizer):
         texts = [" " + QUOTES.get(word, word) for word in words]
@@ -175,12 +165,10 @@ def embed_words_in_context(
     batch: int,
 ) -> np.ndarray:
     """Return the vector of every word in its sentence or document, read without entities: float16
-    [words of the documents, width].
-
-    A sentence is read alone; a document starts with ``<|endoftext|>`` and is read in consecutive
-    windows, as in training. A pretrained model reads ``<|endoftext|>``, or its [CLS], before
-    either. A word without a token of its own has the vector of the word before it, whose token it
-    shares.
+    [words of the documents, width]. A sentence is read alone; a document starts with
+    ``<|endoftext|>`` and is read in consecutive windows. A pretrained model reads
+    ``<|endoftext|>``, or its [CLS], before either. A word without a token of its own has the vector
+    of the word before it, whose token it shares.
     """
     sizes = np.array([len(document.words) for document in documents], np.int64)
     base = np.repeat(np.cumsum(sizes) - sizes, np.diff(corpus.offsets))
@@ -211,11 +199,9 @@ def embed_splits(
     tokens: int = PART,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yield words.safetensors part by part: ``vectors`` float16 [V, width] of all parts together,
-    and for each split the row of each of its words, int32 [words]. A part may lack some arrays.
-
-    With context ``word`` there is one row per distinct word, and the splits' rows come first;
-    otherwise there is one row per word of the text. A part covers documents of about ``tokens``
-    tokens, or as many distinct words.
+    and for each split the row of each of its words, int32 [words]. A part covers documents of about
+    ``tokens`` tokens, and may lack some arrays. With context ``word`` it covers as many distinct
+    words, each with one row, after all the splits' rows.
     """
     how: dict[str, Any] = {"window": window, "batch": batch}
     if context == "word":
@@ -231,10 +217,41 @@ def embed_splits(
             yield {"vectors": vectors, split: np.arange(end - len(vectors), end, dtype=np.int32)}
 
 
-def check_same(documents: Sequence[Document], corpus: AlignedCorpus) -> None:
-    """Raise ValueError unless the aligned split holds exactly these documents, in this order."""
-    if [document.id for document in documents] != list(corpus.names):
-        raise ValueError(
-            f"split {corpus.split!r}: the {len(corpus)} aligned documents differ from the"
-            f" {len(documents)} given: align the corpus again"
-        )
+class LayerEncoder(LanguageModel):
+    """A model whose `encode` gives ``count`` evenly spaced layers (or all) side by side, float32
+    [B, T, count W], for taggers that mix them (Peters et al. 2018, equation 1): the input of its
+    first block is layer 0, the output of block n layer n; the last one is the final hidden states.
+    """
+
+    def __init__(self, model: LanguageModel, count: int) -> None:
+        self.model, self.module, self.kind = model, model.module, model.kind  # type: ignore[misc]
+        last = len(model.blocks)
+        self.layers = tuple(sorted({round(at) for at in np.linspace(0, last, count)}))
+        self.width = model.width * len(self.layers)
+
+    def start(self, rows: int, entities: int = 0) -> Any:
+        return self.model.start(rows, entities)
+
+    def save(self, folder: Any) -> None:
+        self.model.save(folder)
+
+    def encode(self, batch: Batch, state: Any) -> tuple[Tensor, Any]:
+        found: list[Tensor] = []
+
+        def keep_input(_: Any, inputs: Any, keywords: Any) -> None:
+            found.append(self.model.block_states([*inputs, *keywords.values()][0]))
+
+        def keep_output(_: Any, __: Any, output: Any) -> None:
+            found.append(self.model.block_states(output))
+
+        with ExitStack() as hooks:
+            first, *_ = self.model.blocks
+            hooks.enter_context(first.register_forward_pre_hook(keep_input, with_kwargs=True))
+            for block in self.model.blocks[:-1]:
+                hooks.enter_context(block.register_forward_hook(keep_output))
+            hidden, state = self.model.encode(batch, state)
+        found.append(hidden)
+        return torch.cat([found[layer].float() for layer in self.layers], -1), state
+
+    def split_layers(self, vectors: np.ndarray) -> dict[str, np.ndarray]:
+        return {"vectors": vectors.reshape(len(vectors), len(self.layers), -1)}

@@ -138,9 +138,7 @@ class EntityTransformer(TemplateLM):
         return answers
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """Return what the model writes after each context, up to the first requested stop string.
-        With entities the whole context is read; without, as much of its end as leaves room.
-        """
+        """Return what the model writes after each context, up to the first requested stop."""
         if self.entities == "shuffled" and requests:
             raise ValueError("entities=shuffled: generated text has no mentions to permute")
         known = self._find_entities([request.args[0] for request in requests])

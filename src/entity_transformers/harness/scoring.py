@@ -48,13 +48,11 @@ def score_pairs(
     model: LanguageModel, pairs: Sequence[Pair], *, window: int, batch: int
 ) -> list[tuple[float, bool]]:
     """Return, for each pair, the log-probability of the wanted tokens in nats, and whether each of
-    them is the likeliest; at most ``batch`` pairs of similar length are read at a time.
-
-    The last ``window`` inputs are read. With entities, all given tokens are first read window by
-    window, which leaves their mentions in a memory; the last inputs are then read with it, and no
-    token of the continuation belongs to an entity. What neighbours have in common, as the options
-    of a question do, a `PretrainedLM` reads once. More wanted tokens than the window raise
-    ValueError.
+    them is the likeliest; at most ``batch`` pairs of similar length are read at a time. The last
+    ``window`` inputs are read. With entities, all given tokens are first read window by window,
+    which leaves their mentions in a memory that these inputs read; no token of the continuation
+    belongs to an entity. What neighbours have in common, a `PretrainedLM` reads once. More wanted
+    tokens than the window raise ValueError.
     """
     longest = max((len(pair.wanted) for pair in pairs), default=0)
     if longest > window:
@@ -147,7 +145,6 @@ def _score_batch(
 def _score_wanted(
     model: LanguageModel, hidden: Tensor, inputs: Sequence[Sequence[int]], pairs: Sequence[Pair]
 ) -> list[tuple[float, bool]]:
-    """Return the score of each pair, from the hidden states of its inputs."""
     counts = [len(pair.wanted) for pair in pairs]
     last = [
         states[len(own) - count : len(own)]
@@ -163,9 +160,7 @@ def _score_wanted(
 
 
 def _remember(model: LanguageModel, pairs: Sequence[Pair], window: int) -> Any:
-    """Return the memory of the given tokens; ended rows are padded with tokens of no entity, which
-    only an `EntityMemory` passes over.
-    """
+    """Return the memory of the given tokens; only an `EntityMemory` passes over the padding."""
     memory = model.start(len(pairs), max(max(pair.entities, default=0) for pair in pairs))
     for start in range(0, max(len(pair.given) for pair in pairs), window):
         part = slice(start, start + window)

@@ -28,9 +28,7 @@ PAIRS = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
     title="Words alone",
 )
 def analogies(run: Run) -> Rows:
-    """Right answers by section and group, correlations by list, and how much of each the vectors
-    have words for. The questions and lists are files that gensim brings.
-    """
+    """Right answers by section and group, correlations by list, and coverage, of gensim's files."""
     from gensim.test.utils import datapath
 
     vectors = run.entry.kind.module().load(run.home("lm"))

@@ -30,9 +30,7 @@ class CapacityParams(Section):
     title="Memories of bounded size",
 )
 def capacity(run: Run) -> Rows:
-    """Of a model with a pointer that has room for so many entities, beside so many recent tokens in
-    a cache. A model without a pointer has nothing to forget, and no numbers.
-    """
+    """Of a model with a pointer, with so much room, beside so many recent tokens in a cache."""
     from entity_transformers.tasks.mentions import points, score_readings
 
     if not points(run.entry):

@@ -113,9 +113,8 @@ def tables() -> tuple[Any, ...]:
     tables=tables,
 )
 def choices(run: Run) -> Rows:
-    """The share of right choices, by task and scoring, of all examples and of groups of them; and
-    of the examples that have something to tell, with nothing told, with their chains, and with
-    those of others. A stopped run resumes where it was.
+    """The share of right choices by task and scoring, of all examples and of groups; and where
+    there is something to tell, with nothing, their own chains, or those of others told.
     """
     from entity_transformers.tasks.choices import decide
 

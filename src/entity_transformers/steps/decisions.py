@@ -50,11 +50,11 @@ def decisions(run: Run) -> Rows:
 
     from entity_transformers.logs import log_progress
     from entity_transformers.tasks.decisions import entity_nlm as nlm
-    from entity_transformers.tasks.decisions.learning import Splits
+    from entity_transformers.tasks.decisions.learning import read_splits
     from entity_transformers.tasks.decisions.marginal import estimate_marginal
 
     section = run.section
-    splits = Splits(run, partial(nlm.tell_story, longest=section.longest))
+    splits = read_splits(run, partial(nlm.tell_story, longest=section.longest))
     nats = splits.score_baselines()
     make = partial(nlm.Decider, run.trained.width, section.width, section.longest)
     decider = splits.learn("decisions", make, nlm.Decider.joint)

@@ -32,9 +32,7 @@ class EmbeddingsParams(Section):
     needs={"encode"},
 )
 def embeddings(run: Run) -> Rows:
-    """Vectors of all words, for the tagger, and of the mentions and entities of some splits, for
-    the comparison. The vectors of a static model are the same in every context.
-    """
+    """Vectors of all words, for the tagger, and of the mentions and entities of some splits."""
     from entity_transformers.artifacts import write_array_parts
     from entity_transformers.encode.mentions import number_on
     from entity_transformers.encode.words import PART, split_documents
@@ -69,9 +67,8 @@ def _find_tokens(run: Run, documents: Mapping[Any, Any]) -> Callable[[str], Any]
 
 def _find_encoders(run: Run, groups: Any) -> tuple[Any, Any]:
     """Return functions that make the vectors of splits' words, and of documents' mentions."""
-    from entity_transformers.encode.layers import LayerEncoder
     from entity_transformers.encode.mentions import embed_mentions, embed_static_mentions
-    from entity_transformers.encode.words import embed_splits, embed_vocabulary
+    from entity_transformers.encode.words import LayerEncoder, embed_splits, embed_vocabulary
 
     if run.entry.can({"static"}):
         vectors = run.entry.kind.module().load(run.home("lm"))

@@ -31,9 +31,7 @@ class KeptCacheParams(MemoryParams):
     title="A cache of what is kept",
 )
 def kept_cache(run: Run) -> Rows:
-    """The loss of the texts and the nats of each, without a cache and with each, over all tokens
-    and by kind of token; the bytes that each holds, and those of a window's keys and values.
-    """
+    """The rows of `Reading.list_rows` without a cache and with each, and a window's bytes."""
     from entity_transformers.tasks.kept_cache import score_caches
     from entity_transformers.tasks.text_memory import score_windows
 

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from entity_transformers.kinds.params import Integer
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import KeptParams, MemoryParams, PolicyName
+from entity_transformers.study.sections import Integer
 
 
 class KeptOrAttendedParams(KeptParams):
@@ -38,9 +38,7 @@ class KeptKeysParams(MemoryParams):
     title="Keys and values of what is kept",
 )
 def kept_keys(run: Run) -> Rows:
-    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
-    and by kind of token; the bytes that each holds.
-    """
+    """The rows of `Reading.list_rows` without a memory and with each."""
     from entity_transformers.tasks.kept_keys import score_keys
     from entity_transformers.tasks.text_memory import score_windows
 

@@ -1,9 +1,8 @@
 """Step kept_pointer (beyond the paper): a trained pointer into kept tokens beside a window."""
 
-from entity_transformers.kinds.params import Positive
 from entity_transformers.step import MODEL, TOKENS, Rows, Run, step
 from entity_transformers.steps.text_memory import MemoryParams
-from entity_transformers.study.sections import PositiveInt
+from entity_transformers.study.sections import Positive, PositiveInt
 
 
 class KeptPointerParams(MemoryParams):
@@ -28,9 +27,7 @@ class KeptPointerParams(MemoryParams):
     title="A pointer into what is kept",
 )
 def kept_pointer(run: Run) -> Rows:
-    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
-    and by kind of token; the bytes that each holds.
-    """
+    """The rows of `Reading.list_rows` without a memory and with each."""
     from entity_transformers.tasks.kept_pointer import score_pointers
     from entity_transformers.tasks.text_memory import score_windows
 

@@ -13,9 +13,7 @@ from entity_transformers.step import MODEL, Rows, Run, step
     title="The models",
 )
 def lm(run: Run) -> Rows:
-    """Losses (nats per token, or of an objective of the model's own), sizes and seconds of the
-    training; its curve stands in curve.csv.
-    """
+    """Losses (nats per token, or of an objective of its own), sizes and seconds of the training."""
     if run.entry.can({"counts"}) or run.entry.can({"pretrained"}):
         yield from run.entry.kind.module().train(run)
     else:

@@ -21,9 +21,7 @@ WORDS = {"words": "all", "last_words": "last"}  # of the dev sentences that test
     gpu=False,
 )
 def passages(run: Run) -> Rows:
-    """Counts of the passages, shares of their target words' parts of speech, by a tagger that is
-    trained on train, and that tagger's scores on dev.
-    """
+    """Counts of passages, shares of their last words' tags, and the tagger's scores on dev."""
     from entity_transformers.artifacts import read_json_lines, write_json, write_json_lines
     from entity_transformers.corpus.download import list_passages
     from entity_transformers.corpus.files import open_lines

@@ -25,9 +25,7 @@ class PseudoPerplexityParams(Section):
     title="Pseudo-perplexity",
 )
 def pseudo_perplexity(run: Run) -> Rows:
-    """Each split as a whole, then by class of the token, with entities too where the model reads
-    any; and the nats of each document.
-    """
+    """The scores of each split as a whole and by class of the token; the nats of each document."""
     from entity_transformers.corpus.labels import give
     from entity_transformers.tasks.perplexity import hidden_rows, score_hidden
 

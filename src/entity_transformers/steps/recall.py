@@ -53,6 +53,16 @@ class RecallParams(Section):
     warmup: Fraction
     """share of the steps that is linear warm-up"""
 
+    @property
+    def window(self) -> int:
+        """Number of tokens in a window: "the", VALUE, NAME, "has", VALUE and "." per entity."""
+        return self.entities * 6
+
+    @property
+    def length(self) -> int:
+        """Number of predicted tokens in a document."""
+        return self.window * self.windows
+
     def problems(self) -> Iterator[str]:
         if self.entities > self.names:
             yield (
@@ -96,13 +106,13 @@ def recall(run: Run) -> Rows:
             raise SystemExit(runtime.STOPPED) from None
         except TrainingError as error:
             raise ValueError(f"{run.model}, seed {run.seed}: {error}") from None
-    task = tasks.make_task(section)
-    yield {"measure": "chance", "value": 1 / task.values}
+    yield {"measure": "chance", "value": 1 / section.values}
     yield {"measure": "documents", "value": section.documents}
     yield {"measure": "steps", "value": training.params.steps}
     yield {"measure": "loss", "value": training.progress.train_loss, "split": "train"}
-    for name in ("entities", "windows", "values", "names", "window", "vocabulary"):
-        yield {"measure": name, "value": getattr(task, name)}
+    for name in ("entities", "windows", "values", "names", "window"):
+        yield {"measure": name, "value": getattr(section, name)}
+    yield {"measure": "vocabulary", "value": tasks.count_tokens(section)}
     yield from tasks.score_training(training, section)
     on = {"device": str(device), "threads": run.params.run.threads}
     pace = training.progress.median_step_seconds

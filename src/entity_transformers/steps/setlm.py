@@ -45,10 +45,10 @@ def setlm(run: Run) -> Rows:
     of the decisions; and the share of tokens that were decided rightly.
     """
     from entity_transformers.logs import log_progress
-    from entity_transformers.tasks.decisions.learning import Splits
+    from entity_transformers.tasks.decisions.learning import read_splits
     from entity_transformers.tasks.decisions.set_lm import SetLM, score_alone, score_told, tell_sets
 
-    splits, model = Splits(run, tell_sets), run.trained
+    splits, model = read_splits(run, tell_sets), run.trained
     nats = splits.score_baselines()
     decider = splits.learn("setlm", lambda: SetLM(model.width), SetLM.nats)
     told = [score_told(model, decider, text) for text in splits.texts]

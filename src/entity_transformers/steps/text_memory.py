@@ -24,9 +24,7 @@ class KeptParams(Section):
 
 
 class MemoryParams(Section):
-    """What is kept of earlier text (docs/data.md names the layers of labels), and beside which
-    windows.
-    """
+    """What is kept of earlier text (docs/data.md names layers of labels), beside which windows."""
 
     splits: Splits
     """splits to score, as one"""
@@ -80,9 +78,7 @@ class TextMemoryParams(MemoryParams):
     title="Text as memory",
 )
 def text_memory(run: Run) -> Rows:
-    """The loss of the texts and the nats of each, without a memory and with each, over all tokens
-    and by kind of token.
-    """
+    """The rows of `Reading.list_rows` without a memory and with each."""
     from entity_transformers.tasks.text_memory import score_texts, score_windows
 
     yield from score_windows(run, score_texts)

@@ -4,8 +4,6 @@ A comment, a docstring, a line break, an argument's type or the wording of an er
 digest and so re-runs nothing. A change in any code that a step reaches by imports does.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import inspect
@@ -57,9 +55,7 @@ def reach(start: Iterable[str]) -> set[str]:
 
 @cache
 def _imports(name: str) -> list[str]:
-    """List the package's modules that ``name`` imports, and the packages around them, which Python
-    imports first.
-    """
+    """List the package's modules that ``name`` imports, and the packages around them."""
     modules, found = _modules(), set[str]()
     for imported in _imported_names(name):
         package, *parts = imported.split(".")

@@ -41,7 +41,6 @@ __all__ = ["STEPS", "Params", "ParamsError", "load", "parse"]
 STEPS = find_steps()
 SHAPE = {"layers": "layers", "heads": "heads", "width": "width", "context": "window"}
 """What an entry and the weights that it starts from must share, and what messages call it."""
-"""Parameters of a model that its weights determine."""
 LABELLED = ("mentions", "decisions", "setlm")
 """Sections whose step reads the layer of labels that their key ``labels`` names."""
 
@@ -111,9 +110,7 @@ class _Base(Section):
         return tuple(entry for entry in found if entry.can(set(needs)))
 
     def reading(self, entry: ModelEntry) -> dict[str, int]:
-        """Return how ``entry`` reads a text, in tokens: its window, and the stride by which the
-        window moves, at most all of it.
-        """
+        """Return the window and the stride, at most all of it, in which ``entry`` reads a text."""
         window = entry.lm.window
         return {"window": window, "stride": min(self.perplexity.stride, window)}
 
@@ -237,9 +234,7 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None) -> Any:
 
 
 def parse(values: Any, source: str) -> Any:
-    """Check the values of a study named ``source``; ParamsError lists every wrong key with its
-    value.
-    """
+    """Check the values of study ``source``; ParamsError lists every wrong key with its value."""
     try:
         return Params.model_validate(values)
     except ValidationError as error:
@@ -249,7 +244,6 @@ def parse(values: Any, source: str) -> Any:
 
 
 def _explain(problem: Any) -> str:
-    """Describe a problem in one line: key, what is wrong, value."""
     key = ".".join(map(str, problem["loc"]))
     if problem["type"] == "value_error":  # a rule between keys: its message has their values
         return f"{key}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
@@ -297,9 +291,7 @@ def check_origins(params: Any, path: Path, above: tuple[str, ...] = ()) -> None:
 
 
 def _find_circle(entry: ModelEntry, params: Any) -> str:
-    """Return why an entry can't start from another one of its study: it starts from itself, maybe
-    by way of others; "" if it does not.
-    """
+    """Return why an entry starts from itself, maybe by way of others of its study; "" if not."""
     names, origin = [entry.name], read_origin(entry.initial_weights)
     while origin and origin.study == params.name and origin.model in params.models:
         names.append(origin.model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, reduce
 from operator import getitem
 from pathlib import Path
@@ -19,8 +19,8 @@ from entity_transformers.study.origin import HUB, PIP, STUDY, read_origin
 from entity_transformers.study.params import STEPS, load
 from entity_transformers.study.values import find_study
 
-OWN_PATHS = ("path", "initial_weights")
-"""Keys whose value may name a file or folder of the user's own."""
+OWN_PATHS = (".path", ".initial_weights")
+"""How the keys end whose value may name a file or folder of the user's own."""
 
 
 def folder(study: str, name: str, model: object = "", seed: object = None) -> str:
@@ -77,9 +77,7 @@ class Plan:
         ]
 
     def inputs(self, step: Step, model: str = "", seed: object = None) -> list[str]:
-        """List the files that a run reads: those of other steps and of other studies, and the
-        corpus files that training a model of this kind needs.
-        """
+        """List the files that a run reads, of other steps, other studies, and its kind of model."""
         files = []
         for plan, read, *run in self.above(step, model, seed):
             encoder = ("tokenizer.json",)
@@ -92,21 +90,19 @@ class Plan:
         return list(dict.fromkeys(files))
 
     def values(self, step: Step, model: str = "") -> dict[str, Any]:
-        """Return the study's values that a run depends on: those of the keys that its step names
-        and, if it trains a model, those of the model's entry.
-        """
+        """Return the study's values that a run itself depends on, and its model's entry."""
         known = self._known
         found = {key: reduce(getitem, key.split("."), known) for key in step.keys}
         if step.phase == "train":
             entry = self.params.model(model)
-            found["lm"] = entry.lm.model_dump(mode="json")
-            found["entry"] = [entry.kind.name, entry.labels, entry.extra]
+            kind = [entry.kind.name, entry.labels, entry.extra]
+            found["models"] = {model: {**entry.lm.model_dump(mode="json"), "kind": kind}}
         if step.own is not None:
             section = found[step.name]
             own = section["models"][model]
             rest = {k: v for k, v in section.items() if k not in ("models", "seeds")}
             found[step.name] = {**rest, "models": {model: own}}
-            found["kind"] = known["kinds"].get(own["kind"])
+            found["kinds"] = {own["kind"]: known["kinds"].get(own["kind"])}
         return found
 
     def values_of(self, step: Step, model: str = "") -> dict[str, Any]:
@@ -119,20 +115,10 @@ class Plan:
             # by name: the study may have been opened twice, once to start from one of its own runs
             about = "" if plan.params.name == self.params.name else f"{plan.params.name}: "
             found |= {about + key: value for key, value in plan.values_of(read, of).items()}
-        if step.phase == "report":
-            return found
-        values = self.values(step, model)
-        if step.phase == "train":
-            values = {"models": {model: {**values.pop("lm"), "kind": values.pop("entry")}}}
-        elif step.own is not None:
-            kind = values[step.name]["models"][model]["kind"]
-            values["kinds"] = {kind: values.pop("kind")}
-        return found | dict(_flatten(values))
+        return found if step.phase == "report" else found | dict(_flatten(self.values(step, model)))
 
     def require_run(self, step: Step, model: str = "", seed: object = None) -> None:
-        """Raise ValueError if a run has no record, or one with other values than the study's. Older
-        records without values pass.
-        """
+        """Raise ValueError if a run has no record, or one with other values than the study's."""
         record = Path(folder(self.params.name, step.name, model, seed), RECORD)
         make = f"run step {step.name} (`make study STUDY={self.params.name}` does)"
         if not record.is_file():
@@ -161,9 +147,7 @@ class Plan:
             yield other, STEPS["lm" if origin.model else "corpus"], origin.model, origin.seed
 
     def code(self, step: Step, model: str = "") -> str:
-        """Return the digest of a run's code: that of the step, and of the kinds of model that it
-        builds or loads.
-        """
+        """Return the digest of a run's code: its step and the kinds of model that it needs."""
         names = []
         if step.own is not None:
             names = [getattr(self.params, step.name).models[model]["kind"]]
@@ -178,11 +162,6 @@ class Plan:
             [f"steps.{step.name}", *homes], step.data, [kind.params for kind in kinds]
         )
 
-    def describe(self, step: Step, model: str = "", values: bool = True) -> str:
-        """Return the run's own code digest and, with ``values``, its own values as one text."""
-        given = self.values(step, model) if values else None
-        return json.dumps({"code": self.code(step, model), "values": given}, sort_keys=True)
-
     def digest(self, step: Step, model: str | None = None) -> str:
         """Return one digest of all that a run depends on: its values and code, the user's files
         and their names, and the digests of what it reads. Equal digests mean equal results.
@@ -195,7 +174,7 @@ class Plan:
                 name = f"{read.name}/{of}/{seed}" if step.phase == "report" else read.name
                 starts_here = step.phase == "report" or read.name in step.reads
                 above[name if starts_here else "origin"] = plan.digest(read, of)
-            named = [(path, file) for path in _named_paths(values) for file in list_files(path)]
+            named = [(path, file) for path in _list_paths(values) for file in list_files(path)]
             parts = {
                 "code": self.code(step, model),
                 "files": [(str(file.relative_to(path)), file_digest(file)) for path, file in named],
@@ -270,8 +249,7 @@ def _recorded(record: Path) -> str:
         return ""  # damaged: as if made with other values
 
 
-def _named_paths(values: Mapping[str, Any]) -> Iterable[str]:
+def _list_paths(values: Mapping[str, Any]) -> list[str]:
     """List the user's own files and folders that these values name."""
-    sections = [section for section in values.values() if isinstance(section, Mapping)]
-    named = [section.get(key) for section in sections for key in OWN_PATHS]
-    return [p for p in named if isinstance(p, str) and not p.startswith((STUDY, HUB, PIP))]
+    own = (value for key, value in _flatten(values) if key.endswith(OWN_PATHS))
+    return [p for p in own if isinstance(p, str) and not p.startswith((STUDY, HUB, PIP))]

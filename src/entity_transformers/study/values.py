@@ -46,9 +46,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """Read a text in YAML 1.1; ValueError for anything wrong with it, and for half a surrogate
-    pair, which no file can hold.
-    """
+    """Read a text in YAML 1.1; ValueError if it is wrong, or holds half a surrogate pair."""
     try:
         value = yaml.load(text, _Loader)
         json.dumps(value, ensure_ascii=False, default=str).encode()

@@ -45,19 +45,8 @@ class CacheScores:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The best theta (its index) and lambda for one size, and their loss in nats per token."""
-
-    theta: int
-    weight: float
-    loss: float
-
-
-@dataclass(frozen=True)
 class Cached:
-    """Nats of each token, float64 [N], with a cache of ``size`` tokens (0: none) and the theta and
-    lambda chosen for it.
-    """
+    """Nats of each token, float64 [N], with a cache of ``size`` tokens (0: none)."""
 
     size: int
     theta: float | None
@@ -69,9 +58,8 @@ class Cached:
 def read_scores(
     model: LanguageModel, corpus: AlignedCorpus, *, sizes: Sequence[int], window: int, stride: int
 ) -> CacheScores:
-    """Return the probabilities that the model and caches of ``sizes`` give to every token but the
-    leading ``<|endoftext|>``, with the split's labels; windows and errors as in `read_windows`. A
-    cache compares states, and starts anew with each document.
+    """Return the probabilities of every token but the leading ``<|endoftext|>``, with the split's
+    labels; windows and errors as in `read_windows`. A cache starts anew with each document.
     """
     lengths = np.diff(corpus.offsets) - 1
     filled = np.ones(lengths.sum(), bool)
@@ -88,9 +76,7 @@ def read_scores(
 def recall_targets(
     states: Tensor, targets: np.ndarray, sizes: Sequence[int], thetas: Sequence[float] = THETAS
 ) -> np.ndarray:
-    """Return p_cache of each target, [S, A, T], from the states before them [T, W]; 0 for the first
-    one, before which the cache is empty.
-    """
+    """Return p_cache of targets [S, A, T] after states [T, W]; 0 while the cache is empty."""
     unit = torch.nn.functional.normalize(states.float(), dim=-1)
     following = torch.from_numpy(targets.astype(np.int64)).to(states.device)
     moments = torch.arange(len(targets), device=states.device)
@@ -124,15 +110,15 @@ def mix(scores: CacheScores, size: int, theta: int, weight: float) -> np.ndarray
     return -np.log(np.maximum(mixed, 1e-300))
 
 
-def choose(scores: CacheScores, size: int) -> Choice:
-    """Return the theta with the lowest loss under its best lambda, and that lambda."""
-    best = Choice(0, 0.0, float(mix(scores, size, 0, 0.0).mean()))
+def choose(scores: CacheScores, size: int) -> tuple[int, float]:
+    """Return the theta (its index) with the lowest loss under its best lambda, and that lambda."""
+    best, least = (0, 0.0), float(mix(scores, size, 0, 0.0).mean())
     plain = scores.model[scores.filled]
     for theta, cache in enumerate(scores.cache[size]):
         weight = fit_weight(plain, cache[scores.filled])
         loss = float(mix(scores, size, theta, weight).mean())
-        if loss < best.loss:
-            best = Choice(theta, weight, loss)
+        if loss < least:
+            best, least = (theta, weight), loss
     return best
 
 
@@ -152,15 +138,12 @@ def fit_weight(plain: np.ndarray, cache: np.ndarray) -> float:
 def score_sizes(
     model: LanguageModel, chosen: AlignedCorpus, judged: AlignedCorpus, **how: Any
 ) -> list[Cached]:
-    """Score the split ``judged`` without a cache, then with one of each size, with the theta and
-    lambda that are best on ``chosen``; ``how`` as in `read_scores`.
-    """
+    """Score ``judged`` without a cache and with each, whose values are best on ``chosen``."""
     tuned = read_scores(model, chosen, **how) if how["sizes"] else None
     scores = read_scores(model, judged, **how)
     found = [Cached(0, None, 0.0, -np.log(scores.model))]
     for s, size in enumerate(how["sizes"]):
         assert tuned is not None
-        best = choose(tuned, s)
-        nats = mix(scores, s, best.theta, best.weight)
-        found.append(Cached(size, THETAS[best.theta], best.weight, nats))
+        theta, weight = choose(tuned, s)
+        found.append(Cached(size, THETAS[theta], weight, mix(scores, s, theta, weight)))
     return found

@@ -12,6 +12,7 @@ the pronoun itself or in the text after it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -20,7 +21,7 @@ from entity_transformers.corpus.alignment import spelled_out
 from entity_transformers.corpus.tasks import Example, group_examples, load_examples, thin_out
 from entity_transformers.harness.scoring import Pair, score_pairs
 from entity_transformers.step import Rows, Run
-from entity_transformers.tasks.telling import tell_chains
+from entity_transformers.tasks.telling import tell_each
 
 PARTIAL, REFERS = "partial", "refers"
 GROUPS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -40,9 +41,9 @@ def decide(run: Run) -> Rows:
         partial = _score(run, own, PARTIAL)
         yield from judge(task, own, partial, scoring=PARTIAL)
         if task in section.told:
-            numbers, texts = tell_each(own, run.seed or 0)
-            scores = {"nothing": partial[numbers]}
-            scores |= {told: _score(run, one, PARTIAL) for told, one in texts.items()}
+            numbers, texts = tell_examples(own, run.seed or 0)
+            scores = {told: _score(run, texts[told], PARTIAL) for told in ("chains", "others")}
+            scores = {"nothing": partial[numbers], **scores}
             for told, nats in scores.items():
                 yield from judge(task, [own[i] for i in numbers], nats, scoring=PARTIAL, told=told)
         if task in section.refers:
@@ -72,9 +73,7 @@ def ask(example: Example, scoring: str) -> list[tuple[str, str]]:
 
 
 def encode(texts: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> list[Pair]:
-    """Return the tokens that are given and those that are scored, both cut from one encoding of the
-    whole text, as in the harness: the spaces between them belong to the scored part.
-    """
+    """Return the given and the scored tokens, both cut from one encoding, as in the harness."""
     before = [given.rstrip() for given, _ in texts]
     whole = ["".join(text) for text in texts]
     with spelled_out(tokenizer):
@@ -83,41 +82,27 @@ def encode(texts: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> list[Pair]
     return [Pair(some, ids[len(some) :]) for some, ids in zip(given, every, strict=True)]
 
 
-def tell_each(examples: Sequence[Example], seed: int) -> tuple[list[int], dict[str, list[Example]]]:
-    """Return the indices of the examples with something to tell, and these examples with their own
-    ``chains`` told and with those of ``others``, which are drawn by the seed.
-    """
-    numbers: list[int] = []
-    found: dict[str, list[Example]] = {"chains": [], "others": []}
-    for number, example in enumerate(examples):
-        chains = tell(example)
-        others = tell(example, np.random.default_rng([seed, number]))
-        if chains is not None and others is not None:
-            numbers.append(number)
-            found["chains"].append(chains)
-            found["others"].append(others)
+def tell_examples(
+    examples: Sequence[Example], seed: int
+) -> tuple[list[int], dict[str, list[Example]]]:
+    """Apply `tell_each` to the texts of examples, up to the pronoun in question."""
+    blanks = [cast(tuple[int, int], example.blank) for example in examples]
+    given = [(one.texts[0], start) for one, (start, _) in zip(examples, blanks, strict=True)]
+    numbers, texts = tell_each(given, seed)
+    found: dict[str, list[Example]] = {told: [] for told in texts}
+    for told, own in texts.items():
+        for number, (text, start) in zip(numbers, own, strict=True):
+            before, after = blanks[number]
+            blank = start, start + after - before
+            found[told].append(replace(examples[number], texts=(text,), blank=blank))
     return numbers, found
 
 
-def tell(example: Example, generator: np.random.Generator | None = None) -> Example | None:
-    """Return the example with its chains told; with a ``generator``, each bracket names another
-    entity mentioned before. None if no mention needs an explanation, or there is no other entity.
-    """
-    assert example.blank is not None
-    (start, end), text = example.blank, example.texts[0]
-    told = tell_chains(text, start, generator)
-    if told is None:
-        return None
-    more = len(told) - start
-    return replace(example, texts=(told + text[start:],), blank=(start + more, end + more))
-
-
 def judge(task: str, examples: Sequence[Example], nats: np.ndarray, **about: str) -> Rows:
-    """Yield the share of examples whose right option is the likelier one by the log-probabilities
-    ``nats`` [N, 2] (``accuracy``) and the share of the most common label (``majority``), for all
-    examples and in the task's groups. For each example yield ``correct`` and, outside groups,
-    ``margin``: by how many nats the right option is likelier. In a group, the two versions of a
-    WinoBias sentence are one unit.
+    """Yield, for all examples and in the task's groups, the share whose right option is the
+    likelier one by the log-probabilities ``nats`` [N, 2] (``accuracy``) and that of the most common
+    label (``majority``); for each example ``correct`` and, outside groups, the ``margin`` in nats.
+    In a group, the two versions of a WinoBias sentence are one unit.
     """
     labels = np.array([example.label for example in examples], dtype=np.int64)
     rows = np.arange(len(examples))

@@ -8,8 +8,6 @@ other, so that each text is judged once.
 Dimensions: N tokens of a text, W width, A thetas, K policies at some budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -34,9 +32,8 @@ THETAS = (6.0, 10.0, 15.0, 25.0, 40.0, 65.0, 100.0)
 def read_kept(
     states: Tensor, tokens: Tensor, keeps: Sequence[Keep], window: int, stride: int
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Return p_cache float32 [K, A, N] of each token of a text; whether each cache holds anything
-    then, bool [K, N]; and the most bytes that each holds. ``states`` float16 [N, W] predict the
-    tokens that follow.
+    """Return p_cache float32 [K, A, N] of each token, after states float16 [N, W]; whether each
+    cache holds anything then, bool [K, N]; and the most bytes that each holds.
     """
     unit = functional.normalize(states.float(), dim=-1)
     found = torch.zeros(len(keeps), len(THETAS), len(tokens), device=states.device)
@@ -74,11 +71,7 @@ def measure_window(model: LanguageModel, window: int) -> int | None:
 
 
 def fold_texts(names: Sequence[str]) -> np.ndarray:
-    """Return which of two folds each text is in, bool [D]: alternating, in order of name.
-
-    Raises:
-        ValueError: there is only one text, and none to learn from.
-    """
+    """Return the fold of each text, bool [D], alternating by name; ValueError for a single text."""
     if len(names) < 2:
         raise ValueError(
             f"{', '.join(names)}: expected at least 2 texts in the split, got {len(names)}: each is"
@@ -96,10 +89,9 @@ def cross_fit(
     offsets: np.ndarray,
     folds: np.ndarray,
 ) -> tuple[np.ndarray, list[tuple[float, float]]]:
-    """Return the nats, float64 [N], of the tokens of all texts, each with the theta and lambda that
-    are best on the other fold, and the values used in both folds. ``model`` [N] and ``cache`` [A,
-    N] are the probabilities of the tokens, ``filled`` bool [N] whether the cache holds anything.
-    The first token of a text has no probability.
+    """Return the nats, float64 [N], of all tokens but the first of each text (0), with the theta
+    and lambda that are best on the other fold; and both folds' values. ``model`` [N] and ``cache``
+    [A, N] are probabilities, ``filled`` bool [N]: does the cache hold anything?
     """
     nats, chosen = np.zeros(len(model)), []
     fold = np.repeat(folds, np.diff(offsets))
@@ -109,9 +101,9 @@ def cross_fit(
             CacheScores(model[at], cache[None, :, at], filled[at])
             for at in (fold_of == judged, fold_of == 1 - judged)
         )
-        best = choose(other, 0)
-        nats[fold_of == judged] = mix(own, 0, best.theta, best.weight)
-        chosen.append((THETAS[best.theta], best.weight))
+        theta, weight = choose(other, 0)
+        nats[fold_of == judged] = mix(own, 0, theta, weight)
+        chosen.append((THETAS[theta], weight))
     return nats, chosen
 
 

@@ -2,13 +2,10 @@
 (`models.entity_cache`): what they are worth to an unchanged model.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 
 from entity_transformers.encode.reader import compute_token_losses
-from entity_transformers.models.base import LanguageModel
 from entity_transformers.models.entity_cache import AttendedCache, EntityCache
 from entity_transformers.step import Rows
 from entity_transformers.tasks.text_memory import Keep, Kept, Reading, score_policies
@@ -21,23 +18,18 @@ ATTENDED: dict[str, dict[str, int]] = {
 authors' defaults)."""
 
 
-def make_cache(keep: Keep, key: Kept, *, window: int, context: int, sinks: int = 0) -> EntityCache:
-    """Return the cache that holds the keys and values of a window and of the kept tokens; policies
-    in `ATTENDED` choose these by the attention that they received.
+def read_with(
+    reading: Reading, tokens: np.ndarray, keep: Keep, key: Kept
+) -> tuple[np.ndarray, int]:
+    """Return the nats of each token, float32 [N], 0 for the first, and the bytes of the cache that
+    holds the keys and values of a window and of the kept tokens.
     """
     policy, _, budget = key
-    how = {"sinks": sinks, "every": window - context, "window": context}
+    section, model = reading.section, reading.model
+    how = {"sinks": section.sinks, "every": reading.stride, "window": section.context}
+    cache = EntityCache(lambda gone: keep(len(gone)), **how)
     if policy in ATTENDED:
-        return AttendedCache(budget, **how, **ATTENDED[policy])
-    return EntityCache(lambda gone: keep(len(gone)), **how)
-
-
-def read_with(
-    model: LanguageModel, tokens: np.ndarray, cache: EntityCache
-) -> tuple[np.ndarray, int]:
-    """Return the nats, float32 [N], of each token of a text, 0 for the first, and the bytes that
-    the cache holds at its end.
-    """
+        cache = AttendedCache(budget, **how, **ATTENDED[policy])
     with torch.inference_mode():
         states = cache.read(model.module, tokens[:-1]).float()
         nats = compute_token_losses(model, states, tokens[1:])
@@ -48,10 +40,4 @@ def score_keys(reading: Reading) -> Rows:
     """Yield the rows of step kept_keys (`score_policies`): a token sees ``section.context`` tokens
     or more before it, at most a window, the first tokens of the text, and the kept ones.
     """
-    context, sinks = reading.section.context, reading.section.sinks
-
-    def read(tokens: np.ndarray, keep: Keep, key: Kept) -> tuple[np.ndarray, int]:
-        cache = make_cache(keep, key, window=reading.window, context=context, sinks=sinks)
-        return read_with(reading.model, tokens, cache)
-
-    yield from score_policies(reading, read)
+    yield from score_policies(reading, lambda *text: read_with(reading, *text))

@@ -14,8 +14,6 @@ other, so that each text is judged once.
 Dimensions: C windows of a text, T new tokens of each, M entries, W width, D the pointer's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,9 +99,7 @@ Text = tuple[Tensor, Tensor, Tensor, Entries]
 
 
 def train_pointer(texts: Sequence[Text], section: Any, seed: int) -> KeptPointer:
-    """Train a pointer with one step of Adam per text, in a new order in each epoch; texts no longer
-    than a window teach nothing.
-    """
+    """Train a pointer by Adam, a step per text; texts no longer than a window teach nothing."""
     torch.manual_seed(seed)
     pointer = KeptPointer(texts[0][0].shape[1], section.size)
     optimizer = torch.optim.Adam(pointer.parameters(), lr=section.learning_rate)

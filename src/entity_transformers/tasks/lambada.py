@@ -30,10 +30,8 @@ from entity_transformers.tasks.perplexity import exp_or_none
 
 @dataclass(frozen=True)
 class Passage:
-    """An encoded passage of n tokens: ``tokens`` int32 [n], the white-space word of each, ``words``
-    int32 [n], and the index of the first token of the target.
-
-    A passage of a single word starts with ``<|endoftext|>``, whose word is -1.
+    """An encoded passage: ``tokens`` int32 [n], the white-space word of each, ``words`` int32 [n],
+    and the first token of the target. A single word follows ``<|endoftext|>``, whose word is -1.
     """
 
     tokens: np.ndarray
@@ -137,9 +135,7 @@ def score_passages(
 
 
 def passage_rows(scores: pd.DataFrame) -> Rows:
-    """Yield the scores of the last word, the last token and the whole passage and, for each
-    passage, the nats of its last word and whether it is right, for McNemar's test.
-    """
+    """Yield the scores of last words, last tokens and passages, and those of each last word."""
     n, total = len(scores), {name: scores[name].to_numpy().sum().item() for name in scores}
     total["passages"] = n
     for name in ("passages", "truncated", "without_context"):

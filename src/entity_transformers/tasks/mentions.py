@@ -89,9 +89,7 @@ def group_split(
 
 
 def find_sort(mention: str) -> str:
-    """Return which of `SORTS` a mention is, by its spelling: a name if any of its words has a
-    capital, even at the start of a sentence.
-    """
+    """Return which of `SORTS` a mention is, by its spelling: a name if any word has a capital."""
     words = mention.split()
     if len(words) == 1 and words[0].lower() in PRONOUNS:
         return "pronoun"
@@ -142,10 +140,9 @@ def list_rows(
 
 
 def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | None]]) -> Rows:
-    """Yield the scores on the splits that section mentions names, for each triple of a layer of
-    labels that the model reads, sizes of caches (0, none, is always among them) and number of
-    entities that its memory has room for (None: all): the loss, the cache's theta and weight, the
-    number of entities at the end of a document, and the losses and nats of `list_rows`.
+    """Yield the scores on the splits of section mentions, for each layer of labels, with sizes of
+    caches (besides 0, none) and the number of entities that there is room for (None: all): loss,
+    the cache's theta and weight, entities at a document's end, and `list_rows`.
     """
     section, reading = run.params.mentions, run.params.reading(run.entry)
     window = reading["window"]
@@ -171,9 +168,7 @@ def score_readings(run: Run, layers: Sequence[tuple[str, Sequence[int], int | No
 
 
 def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
-    """Return the memory with only the ``rows`` most recently mentioned entities of each document;
-    the others are forgotten, and start afresh when they are mentioned again.
-    """
+    """Return the memory with only the ``rows`` latest mentioned entities of each document."""
     known = memory.count > 0
     seen = torch.where(known, memory.seen, -1)
     latest = seen.topk(min(rows, seen.shape[1]), dim=1).indices
@@ -183,9 +178,7 @@ def keep_latest(memory: PointerMemory, rows: int) -> PointerMemory:
 
 
 def limit_memory(model: LanguageModel, rows: int) -> LanguageModel:
-    """Return the model with a pointer that remembers at most ``rows`` entities: at the end of each
-    window it forgets those that were mentioned longest ago.
-    """
+    """Return the model with a pointer that after each window keeps its ``rows`` latest entities."""
     limited = copy.copy(model)
 
     def encode(batch: Batch, state: Any) -> tuple[Tensor, Any]:

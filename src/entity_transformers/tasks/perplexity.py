@@ -39,12 +39,10 @@ def score_corpus(
     batch: int,
     above: Above | None = None,
 ) -> np.ndarray:
-    """Return the negative log-likelihood of each token given its document so far and the split's
-    labels, in nats, float32 [N]; 0 at the leading ``<|endoftext|>``.
-
-    Windows hold ``window`` inputs and advance by ``stride``; see `read_windows` for errors. If
-    states of the lower blocks are kept, ``above`` gives the model and the text that read them; they
-    are those of windows that do not overlap, so others are read as a whole.
+    """Return the nats of each token given its document so far and the split's labels, float32 [N];
+    0 at the leading ``<|endoftext|>``. Windows hold ``window`` inputs and advance by ``stride``;
+    see `read_windows` for errors. If states of the lower blocks are kept, those of windows that do
+    not overlap, ``above`` gives the model and the text that read them.
     """
     nll, text = np.zeros(len(corpus.tokens), np.float32), corpus
     if above is not None and stride >= window:
@@ -66,9 +64,7 @@ def score_modes(
     model: LanguageModel, corpus: AlignedCorpus, *, seed: int, **how: Any
 ) -> dict[str, np.ndarray]:
     """Return `score_corpus`, read as ``how`` says, with the split's labels ``on``, ``off`` and
-    ``shuffled`` (permuted among a document's mentions by ``seed``).
-
-    If the model reads no entities or the split gives none, the three are one array.
+    ``shuffled`` among a document's mentions; one array if the model or split has no entities.
     """
     off = score_corpus(model, give(corpus, "none"), **how)
     if not model.can("entities") or corpus.given is None or not corpus.given.any():
@@ -81,11 +77,8 @@ def score_modes(
 
 
 def mention_distances(corpus: AlignedCorpus) -> np.ndarray:
-    """Return, for each token of a mention, how many tokens its mention starts after the end of its
-    entity's previous one: int64 [N].
-
-    At least 1 in a later mention; 0 in an entity's first mention of the document; -1 outside
-    mentions.
+    """Return how many tokens each token's mention starts after the end of its entity's previous
+    one, int64 [N]: at least 1; 0 in an entity's first mention; -1 outside mentions.
     """
     inside, changes = corpus.mentions >= 0, np.diff(corpus.mentions, prepend=-1, append=-1) != 0
     starts, ends = (np.flatnonzero(inside & edge) for edge in (changes[:-1], changes[1:]))
@@ -105,28 +98,22 @@ def exp_or_none(loss: float | None) -> float | None:
 
 
 def sum_score(nll: np.ndarray, where: np.ndarray) -> dict[str, Any]:
-    """Return the number, nats (summed in float64), nats per token and perplexity of the tokens
-    marked in ``where`` (bool [N]).
-    """
+    """Return the number, nats (float64), loss and perplexity of the tokens ``where`` bool [N]."""
     tokens, total = int(where.sum()), float(nll[where].sum(dtype=np.float64))
     loss = total / tokens if tokens else None
     return {"tokens": tokens, "nll": total, "loss": loss, "perplexity": exp_or_none(loss)}
 
 
 def split_classes(corpus: AlignedCorpus) -> dict[str, np.ndarray]:
-    """Return which predicted tokens lie outside mentions, in an entity's first mention and in a
-    later one: bool [N] each.
-    """
+    """Return which predicted tokens, bool [N], are outside mentions, in first and in later ones."""
     distances = np.where(corpus.words >= 0, mention_distances(corpus), -2)
     return {"outside": distances == -1, "first": distances == 0, "later": distances > 0}
 
 
 def split_rows(corpus: AlignedCorpus, scores: Scores, groups: Mapping[str, Sequence[str]]) -> Rows:
-    """Yield the scores of one split: for all tokens, then by class, group of tags and distance to
-    the entity's previous mention, all of the *predicted* token; and the nats of each document.
-    ``scores`` holds the nats of each token by mode, as in `score_modes`.
-
-    A tag in none of the groups counts as ``other``; words without a tag, if any, are ``unknown``.
+    """Yield the scores of one split by mode (``scores``, as in `score_modes`): of all tokens, then
+    by class, group of tags (``other``: in none; ``unknown``: no tag) and distance to the entity's
+    previous mention, all of the *predicted* token; and the nats of each document.
     """
     predicted = corpus.words >= 0
     words = summarise(corpus)["words"]
@@ -212,9 +199,7 @@ def sum_parts(
 
 
 def sum_places(corpus: AlignedCorpus, nll: np.ndarray, bounds: Sequence[int]) -> Rows:
-    """Yield the nats ``nll`` [N] by each token's place in its document (`split_bounds`): per token,
-    and for each document that is long enough.
-    """
+    """Yield the nats ``nll`` [N] by each token's place in its document (`split_bounds`)."""
     begins = np.repeat(corpus.offsets[:-1], np.diff(corpus.offsets))
     # number of tokens before each in its document; -1 at <|endoftext|>, not predicted
     places = np.arange(len(corpus.tokens)) - begins - 1
@@ -226,10 +211,9 @@ def score_hidden(
     model: LanguageModel, corpus: AlignedCorpus, *, window: int, batch: int
 ) -> np.ndarray:
     """Return the nats of each token given all others in its window and the split's labels of all of
-    them, float32 [N]; 0 at the leading ``<|endoftext|>``, which is seen but never masked.
-
-    Documents are cut into consecutive windows, as in training; the state for the next window is
-    that of a reading with nothing masked. ``batch``: tokens masked in one forward pass.
+    them, float32 [N]; 0 at the leading ``<|endoftext|>``, which is never masked. Windows are
+    consecutive, and the state for the next one is that of a reading with nothing masked. ``batch``:
+    tokens masked in one forward pass.
     """
     nll = np.zeros(len(corpus.tokens), np.float32)
     given = corpus.given if model.can("entities") else None
@@ -261,9 +245,7 @@ def score_hidden(
 
 
 def hidden_rows(corpus: AlignedCorpus, scores: Mapping[str, np.ndarray]) -> Rows:
-    """Yield, by mode, the scores of a split and of its tokens by class, under names that cannot be
-    mistaken for those of a causal model; and the nats of each document.
-    """
+    """Yield, by mode, the pseudo-scores of a split and of its tokens by class, and of documents."""
     parts = {"": corpus.words >= 0, **split_classes(corpus)}
     for mode, nll in scores.items():
         for name, where in parts.items():

@@ -46,9 +46,7 @@ class Past:
 
     @property
     def ended(self) -> np.ndarray:
-        """Is the token in a mention that is known to have ended, because two words have begun after
-        it? bool [n].
-        """
+        """Is the token in a mention after which two words have begun, so that it has ended?"""
         if not len(self):
             return np.zeros(0, bool)
         last = np.full(self.spans.max(initial=-1) + 1, -1)
@@ -60,9 +58,7 @@ class Past:
 
 
 def describe(corpus: AlignedCorpus, d: int, nats: np.ndarray) -> Past:
-    """Return the whole of document ``d`` of a split, with the split's labels and the model's nats
-    of its tokens [N].
-    """
+    """Return the whole of document ``d``, with the split's labels and the model's nats [N]."""
     alone, given = corpus.part(slice(d, d + 1)), np.zeros(len(nats), int)
     spans = given - 1
     if alone.given is not None:
@@ -86,9 +82,7 @@ def keep_mentions(past: Past, budget: int) -> np.ndarray:
 
 
 def keep_entities(past: Past, budget: int) -> np.ndarray:
-    """Keep the latest mention of each entity as a whole, the most recent ones first, as long as
-    they fit.
-    """
+    """Keep the latest mention of each entity whole, the most recent ones first, while they fit."""
     known = np.flatnonzero(past.ended)
     spans = past.spans[known]
     kept, seen, room = list[np.ndarray](), set[int](), budget
@@ -119,9 +113,7 @@ def keep_rare(past: Past, budget: int) -> np.ndarray:
 
 
 def keep_slots(past: Past, budget: int) -> np.ndarray:
-    """Keep the latest occurrence of each token: slots without labels, in which a token overwrites
-    its own earlier occurrence.
-    """
+    """Keep the latest occurrence of each token, which overwrites its earlier ones."""
     places = len(past) - 1 - np.unique(past.tokens[::-1], return_index=True)[1]
     return take_last(np.sort(places), budget)
 

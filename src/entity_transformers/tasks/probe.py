@@ -26,7 +26,6 @@ from entity_transformers.corpus.document import Document
 from entity_transformers.corpus.labels import give
 from entity_transformers.encode.mentions import Place, find_places
 from entity_transformers.encode.reader import read_windows
-from entity_transformers.encode.words import check_same
 from entity_transformers.models.base import LanguageModel
 from entity_transformers.step import Rows
 
@@ -64,8 +63,7 @@ class WindowQuestions:
 class Questions:
     """All questions of a split.
 
-    split    the split's name
-    names    names of its documents
+    split, names   of the split, and of its documents
     windows  the windows with questions, by their first token in the split's arrays
     table    a row per question: its document, the group of the asking mention's head word (-1:
              none), the number of candidates, and for each baseline (`BASELINES`) 1 if it chooses
@@ -84,9 +82,7 @@ class Questions:
 
     @cached_property
     def masks(self) -> dict[str, np.ndarray]:
-        """Which questions belong to each group, bool [Q] by name: ``all``, the groups in order,
-        ``other``.
-        """
+        """The questions of each group, bool [Q] by name: ``all``, the groups, ``other``."""
         group = self.table["group"].to_numpy()
         masks = {"all": np.ones(len(group), bool)}
         masks |= {name: group == g for g, name in enumerate(self.groups)}
@@ -100,14 +96,10 @@ def ask(
     *,
     window: int,
 ) -> Questions:
-    """Return the questions of a split whose documents are read in consecutive windows of ``window``
-    tokens.
-
-    A later mention is asked about if an earlier mention of its entity lies in its window. Mentions
-    whose probed tokens cross a window's edge are neither asked about nor candidates. Documents that
-    are not the corpus's raise ValueError.
+    """Return the questions of a split that is read in consecutive windows of ``window`` tokens. A
+    later mention is asked about if an earlier one of its entity lies in its window; mentions whose
+    probed tokens cross a window's edge are neither asked about nor candidates.
     """
-    check_same(documents, corpus)
     places = list(find_places(corpus, groups))
 
     def find_first(place: Place) -> int:
@@ -152,11 +144,8 @@ def _ask_window(inside: Sequence[Place], first: int, number: int) -> WindowQuest
 
 
 def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray:
-    """Return what the `BASELINES` choose right, float64 [Q, 3], given the head words ``words`` of
-    the M mentions.
-
-    The baselines choose the nearest earlier mention; the nearest with the same head word, else the
-    nearest; and any one at random.
+    """Return what the `BASELINES` choose right, float64 [Q, 3], from the M mentions' head words:
+    the nearest earlier mention; the nearest with the same head word, else the nearest; any one.
     """
     nearest = np.broadcast_to(np.arange(1.0, len(words) + 1), asked.same.shape)
     alike = (np.array(words)[:, None] == np.array(words)[None, :])[asked.askers]
@@ -165,11 +154,9 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
 
 
 def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """Is the candidate with the highest score (scores are not negative) of the asking mention's
-    chain? [..., Q, M] to [..., Q], 0 or 1.
-
-    Among candidates with equal scores (up to a relative 1e-6), one is drawn at random, so the
-    credit is the share of them that are right.
+    """Is the candidate with the highest score, of scores from 0, of the asking mention's chain?
+    [..., Q, M] to [..., Q]. Of candidates with equal scores (up to a relative 1e-6) one is drawn,
+    so the credit is the share of them that are right.
     """
     masked = np.where(asked.earlier, scores, -1.0)
     chosen = asked.earlier & (masked >= masked.max(-1, keepdims=True) * (1 - TIE))
@@ -202,9 +189,7 @@ class HeadScores:
 
     @property
     def profile(self) -> np.ndarray:
-        """The heads' mean weights at each distance in tokens, over the asking tokens' rows, float64
-        [L, H, T]; 0 at a distance that did not occur.
-        """
+        """The heads' mean weights at each distance in tokens, float64 [L, H, T], else 0."""
         return np.asarray(self.sums / np.maximum(self.counts, 1)[:, None])
 
     def see(self, layer: int, weights: Tensor | None, firsts: np.ndarray) -> None:
@@ -246,9 +231,7 @@ Heads = Mapping[Key, HeadScores]
 
 @contextmanager
 def watch(model: LanguageModel, attention: str) -> Iterator[dict[int, Tensor | None]]:
-    """Record the weights of ``attention`` (``self`` or ``entity``) in the latest forward pass, by
-    layer; None if all visible tokens weigh the same.
-    """
+    """Record ``attention``'s latest weights by layer; None: all visible tokens weigh the same."""
     latest: dict[int, Tensor | None] = {}
 
     def see(layer: int, module: Any, arguments: Any, output: Any) -> None:
@@ -279,12 +262,10 @@ def score_heads(
     profiles: Mapping[Key, np.ndarray] | None = None,
 ) -> dict[Key, HeadScores]:
     """Return the answers of the heads of each attention: ``self`` with entities ``off`` and, for
-    GPT2E, ``on``, and ``entity`` with them on.
-
-    ``corpus`` has the labels that the model reads, ``questions`` the gold ones. ``profiles``: mean
-    weights by distance [L, H, T] on another split, for the control. Attention is switched to the
-    eager implementation, which returns its weights; only those of one forward pass are held at a
-    time. A weight that is not finite raises ValueError.
+    GPT2E, ``on``, and ``entity`` with them on. ``corpus`` has the labels that the model reads,
+    ``questions`` the gold ones; ``profiles``: mean weights by distance [L, H, T] on another split,
+    for the control. The model's attention is switched to eager, which returns its weights, held for
+    one forward pass. A weight that is not finite raises ValueError.
     """
     model.show_attention()
     found: dict[Key, HeadScores] = {}
@@ -304,9 +285,7 @@ def score_heads(
 
 
 def choose_head(correct: np.ndarray, mask: np.ndarray) -> Best:
-    """Return the layer and head, from 0, with the most right answers [L, H, Q] among the questions
-    of ``mask``, the first in a tie; None without questions.
-    """
+    """Return layer and head with the most right answers [L, H, Q] in ``mask``; None without any."""
     if not mask.any():
         return None
     totals = correct[..., mask].sum(-1, dtype=np.float64)
@@ -358,10 +337,9 @@ def choice_rows(
     heads: tuple[Heads, Heads],
     questions: tuple[Questions, Questions],
 ) -> Rows:
-    """Yield, for each attention and group, the head chosen on the first split (layer and head from
-    1) and its accuracy there and on the other split; on the other split also the accuracy of its
-    mean weights by distance (by_distance) and of the head that is best there (best: biased, to show
-    how much the choice matters).
+    """Yield, by attention and group, the head chosen on the first split (from 1), its accuracy
+    there and on the other split, and on the latter the accuracy of its mean weights by distance and
+    of the head that is best there (biased, to show how much the choice matters).
     """
     for (attention, entities), best in chosen.items():
         here, there = (side[attention, entities].answers for side in heads)
@@ -403,9 +381,7 @@ def head_rows(heads: Heads, questions: Questions) -> Rows:
 def document_rows(
     chosen: Mapping[Key, Mapping[str, Best]], heads: Heads, questions: Questions
 ) -> Rows:
-    """Yield the right answers of the chosen heads and the baselines in each document that has a
-    question, for intervals over documents.
-    """
+    """Yield the right answers of chosen heads and baselines in each document with a question."""
     for (attention, entities), best in chosen.items():
         about = {"split": questions.split, "attention": attention, "entities": entities}
         answers = heads[attention, entities].answers

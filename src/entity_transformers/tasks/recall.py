@@ -14,7 +14,7 @@ paper (section 3.2), or the gradient flows through it.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,45 +37,17 @@ END, THE, HAS, STOP, FIRST_VALUE = range(5)
 FILLERS = 8
 
 
-@dataclass(frozen=True)
-class FactTask:
-    """The dimensions of a recall task and the ids of its tokens."""
-
-    entities: int
-    windows: int
-    values: int
-    names: int
-
-    @property
-    def window(self) -> int:
-        """Number of tokens in a window: "the", VALUE, NAME, "has", VALUE and "." per entity."""
-        return self.entities * 6
-
-    @property
-    def length(self) -> int:
-        """Number of predicted tokens in a document."""
-        return self.window * self.windows
-
-    @property
-    def first_name(self) -> int:
-        """Token id of the first name."""
-        return FIRST_VALUE + self.values
-
-    @property
-    def first_filler(self) -> int:
-        """Token id of the first filler word, which carries no information."""
-        return self.first_name + self.names
-
-    @property
-    def vocabulary(self) -> int:
-        """Size of the vocabulary."""
-        return self.first_filler + FILLERS
+def count_tokens(params: RecallParams) -> int:
+    """Return the size of the vocabulary: fixed words, values, names and fillers, in this order."""
+    return FIRST_VALUE + params.values + params.names + FILLERS
 
 
-def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") -> AlignedCorpus:
+def make_facts(
+    params: RecallParams, documents: int, seed: int, split: str = "train"
+) -> AlignedCorpus:
     """Return ``documents`` random documents as an aligned split; equal seeds give equal ones."""
     generator = np.random.default_rng(seed)
-    written = join_sources([_write_document(task, generator) for _ in range(documents)])
+    written = join_sources([_write_document(params, generator) for _ in range(documents)])
     return replace(
         give(written, "none"),
         split=split,
@@ -84,52 +56,45 @@ def make_facts(task: FactTask, documents: int, seed: int, split: str = "train") 
     )
 
 
-def _write_document(task: FactTask, generator: np.random.Generator) -> tuple[list[int], list[int]]:
-    """Return the tokens of one document and the entity of each, ``task.length + 1`` each."""
-    names = generator.choice(task.names, task.entities, replace=False) + task.first_name
-    facts = generator.choice(task.values, task.entities) + FIRST_VALUE
+def _write_document(
+    params: RecallParams, generator: np.random.Generator
+) -> tuple[list[int], list[int]]:
+    """Return the tokens of one document and the entity of each, ``params.length + 1`` each."""
+    first_name = FIRST_VALUE + params.values
+    names = generator.choice(params.names, params.entities, replace=False) + first_name
+    facts = generator.choice(params.values, params.entities) + FIRST_VALUE
     tokens, entities = [END], [0]
-    for entity in range(task.entities):
+    for entity in range(params.entities):
         tokens += [THE, facts[entity], names[entity], HAS, facts[entity], STOP]
         entities += [entity + 1] * 3 + [0] * 3
-    for _ in range(task.windows - 1):
-        fillers = task.window - 4 * task.entities
-        tokens += [*(generator.choice(FILLERS, fillers) + task.first_filler)]
+    for _ in range(params.windows - 1):
+        fillers = params.window - 4 * params.entities
+        tokens += [*(generator.choice(FILLERS, fillers) + first_name + params.names)]
         entities += [0] * fillers
-        for entity in generator.permutation(task.entities):
+        for entity in generator.permutation(params.entities):
             tokens += [names[entity], HAS, facts[entity], STOP]
             entities += [entity + 1, 0, 0, 0]
     return tokens, entities
 
 
-def find_answers(task: FactTask, corpus: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
-    """Return where facts are asked for, in text order, int64 [N] each: the index of the answer,
-    which follows "has", and how many windows after the statement of the fact it is asked for.
-    """
+def find_answers(params: RecallParams, corpus: AlignedCorpus) -> tuple[np.ndarray, np.ndarray]:
+    """Return each answer's index and its distance from the fact in windows, int64 [N] each."""
     asked = np.flatnonzero(corpus.tokens == HAS)
     inside = asked + 1 - corpus.offsets[np.searchsorted(corpus.offsets, asked, side="right") - 1]
-    return asked + 1, (inside - 1) // task.window
-
-
-def make_task(params: RecallParams) -> FactTask:
-    """Return the task that a study's parameters describe."""
-    return FactTask(params.entities, params.windows, params.values, params.names)
+    return asked + 1, (inside - 1) // params.window
 
 
 def resolve_entry(
     params: RecallParams, name: str, of_kind: Mapping[str, Mapping[str, Any]]
 ) -> ModelEntry:
-    """Return the complete entry of row ``name``; ``of_kind`` is the study's section kinds.
-
-    Every row trains on ``params.documents`` documents, whatever the number of windows in a step.
-    Settings that neither ``params`` nor the entry gives are the paper's (PAPER.md), or off.
+    """Return the complete entry of row ``name``; ``of_kind`` is the study's section kinds. Every
+    row trains on as many documents. Other settings are the paper's (PAPER.md), or off.
     """
-    task = make_task(params)
     entry = dict(params.models[name])
-    window = task.length if entry.pop("reads", None) == "document" else task.window
+    window = params.length if entry.pop("reads", None) == "document" else params.window
     earlier = int(entry.get("memory_gradient_windows", 0))
     tokens = window * (earlier + 1) * params.documents_per_step
-    steps = math.ceil(params.documents * task.length / tokens)
+    steps = math.ceil(params.documents * params.length / tokens)
     shared = ("layers", "heads", "width", "documents_per_step", "learning_rate")
     lm = {
         **{key: getattr(params, key) for key in shared},
@@ -161,30 +126,24 @@ def start_training(
     device: str | torch.device = "cpu",
 ) -> Training:
     """Set up the training of ``entry``; its documents depend on ``seed`` alone."""
-    task = make_task(params)
-    model = build_model(entry, task.vocabulary, END, seed=seed).to(device)
+    model = build_model(entry, count_tokens(params), END, seed=seed).to(device)
     documents = min(params.documents, params.distinct_documents)
-    corpus = give(make_facts(task, documents, seed), entry.labels, seed)
+    corpus = give(make_facts(params, documents, seed), entry.labels, seed)
     return Training(model, corpus, lambda *_: 0.0, entry.lm, seed, store, entry.lm.steps)
 
 
 def score_training(training: Training, params: RecallParams) -> Rows:
-    """Yield the `accuracy_rows` of a trained model on ``params.test_documents`` documents, which
-    are the same for every seed and row, with labels of the layer that the model was trained with.
-    """
-    task = make_task(params)
-    facts = make_facts(task, params.test_documents, TEST_SEED, "test")
+    """Yield the `accuracy_rows` of a trained model on documents that are the same for every row."""
+    facts = make_facts(params, params.test_documents, TEST_SEED, "test")
     test = give(facts, training.corpus.layer, training.seed)
-    places, distances = find_answers(task, test)
+    places, distances = find_answers(params, test)
     guesses = guess_tokens(training.model.eval(), test, window=training.params.window)
-    return accuracy_rows(task, distances, guesses[places] == test.tokens[places])
+    return accuracy_rows(params, distances, guesses[places] == test.tokens[places])
 
 
 @torch.inference_mode()
 def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) -> np.ndarray:
-    """Return the model's most likely token at every place of the split, int64 [tokens], given the
-    split's labels; -1 where nothing is predicted.
-    """
+    """Return the likeliest token at every place, int64 [tokens]; -1 where nothing is predicted."""
     guesses = np.full(len(corpus.tokens), -1, np.int64)
     for reading in read_windows(model, corpus, window=window, stride=window, batch=BATCH):
         where, hidden = reading.predict()
@@ -192,12 +151,11 @@ def guess_tokens(model: LanguageModel, corpus: AlignedCorpus, *, window: int) ->
     return guesses
 
 
-def accuracy_rows(task: FactTask, distances: np.ndarray, right: np.ndarray) -> Rows:
-    """Yield the share of ``right`` answers, bool [N], and the number of questions, by the fact's
-    distance in windows, int64 [N], and beyond its own window (later); without questions the share
-    is None.
+def accuracy_rows(params: RecallParams, distances: np.ndarray, right: np.ndarray) -> Rows:
+    """Yield the share (None without any) of ``right`` answers, bool [N], and their number, by
+    distance in windows, int64 [N], and beyond the fact's own window (later).
     """
-    parts = {str(d): distances == d for d in range(task.windows)}
+    parts = {str(d): distances == d for d in range(params.windows)}
     for distance, among in {**parts, "later": distances > 0}.items():
         count = int(among.sum())
         share = float(right[among].mean()) if count else None

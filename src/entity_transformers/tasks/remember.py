@@ -64,10 +64,9 @@ class Way:
 class TextMemory:
     """Puts at most ``budget`` tokens of the earlier text, chosen by ``policy``, before each window
     that the model of ``reader`` reads. Names and entities are the text's own (its marks, or a
-    document's mentions) or, if it has none, those that the resolver finds.
-
-    Raises ValueError for an unknown policy, a resolver that is not causal, a document without
-    words, or a window and budget that together are longer than the model can read.
+    document's mentions) or those that the resolver finds. ValueError for an unknown policy, a
+    resolver that is not causal, no words, or a window and budget that are longer than the model can
+    read.
     """
 
     def __init__(
@@ -116,9 +115,7 @@ class TextMemory:
 
     @cached_property
     def nats(self) -> np.ndarray:
-        """Nats of each token, float32 [N], when the model reads its window alone. With the policy
-        "surprising" only the new tokens are read after `extend`.
-        """
+        """Nats of each token, float32 [N], without a memory; `extend` reads only new ones."""
         (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
         alike = min(len(tokens), len(before))
         known = int(np.logical_and.accumulate(tokens[:alike] == before[:alike]).sum())
@@ -209,8 +206,7 @@ class TextMemory:
         self, count: int, seed: int, *, remembers: bool = True, streamer: Any = None, **how: Any
     ) -> str:
         """Continue the text by ``count`` tokens with transformers' ``generate``, which takes the
-        remaining keywords. What leaves the window is kept as in reading; with ``remembers=False``
-        nothing is kept.
+        remaining keywords. With ``remembers=False`` nothing that leaves the window is kept.
         """
         if not hasattr(self.reader.model.module, "generate"):
             raise ValueError(f"{self.reader.model.kind.label} cannot generate text")
@@ -238,16 +234,12 @@ class TextMemory:
         return self._decode(new)
 
     def _decode(self, new: Sequence[int]) -> str:
-        """Return the text of tokens that follow the whole text: some tokenizers leave out the space
-        before the first of all tokens.
-        """
+        """Return the text of later tokens; some tokenizers drop the space before the first."""
         last = self.source.tokens[-1:].tolist()
         return self.reader.decode([*last, *new])[len(self.reader.decode(last)) :]
 
     def _find_open(self, new: list[int]) -> list[int]:
-        """Return the last tokens, at most four, that are white space or part of a character and so
-        become text only with the tokens that follow.
-        """
+        """Return the last tokens, at most four, that become text only with those that follow."""
         for start in range(len(new), max(-1, len(new) - 5), -1):
             text = self._decode(new[:start])
             if text == text.rstrip().rstrip("\ufffd"):

@@ -28,9 +28,7 @@ Tokens = tuple[int, ...]
 
 
 def rename(corpus: AlignedCorpus, layer: str, tokenizer: Any, seed: int) -> AlignedCorpus:
-    """Return the split with other names: in the mentions of ``layer``, words that begin with a
-    capital are replaced. The positions of tokens and all labels stay as they are.
-    """
+    """Return the split with other names in the mentions of ``layer``; all else stays as it is."""
     tokens = corpus.tokens.copy()
     spans = find_given_spans(give(corpus, layer))
     every = [find_words(corpus, spans, d) for d in range(len(corpus))]
@@ -84,9 +82,7 @@ def is_name(text: str) -> bool:
 
 
 def invent(count: int, length: int, tokenizer: Any, generator: np.random.Generator) -> list[Tokens]:
-    """Return ``count`` different invented names of ``length`` tokens each, to stand after a space;
-    fewer if not enough are found.
-    """
+    """Return up to ``count`` different invented names of ``length`` tokens, after a space."""
     found: dict[Tokens, None] = {}
     for _ in range(400 * count):
         parts = [generator.choice(ONSETS), generator.choice(MIDDLES)]

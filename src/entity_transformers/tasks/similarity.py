@@ -19,9 +19,7 @@ MODES = ("on", "off")
 
 
 def similarity_rows(arrays: Mapping[str, np.ndarray], groups: Iterable[str]) -> Rows:
-    """Yield similarities by group of tags, for words without and in context, with entities on and
-    off, from the arrays of `encode.embed_mentions`.
-    """
+    """Yield similarities by group, context and mode from the arrays of `encode.embed_mentions`."""
     for g, group in enumerate(groups):
         rows = np.flatnonzero(arrays["group"] == g)
         entity = arrays["entity"][rows]

@@ -19,15 +19,13 @@ from entity_transformers.resolve.registry import resolve
 from entity_transformers.step import Rows, Run
 from entity_transformers.tasks.lambada import encode_passages, score_passages
 
-Passages = list[dict[str, Any]]
 _RESOLVER = find_names(causal=True, pronouns=True)
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def tell_chains(text: str, until: int, generator: np.random.Generator | None = None) -> str | None:
-    """Return the text up to the character ``until`` with its chains told, as far as they can be
-    known at that point; with a ``generator``, each bracket has the words of another entity that was
-    named before it. None if no mention needs an explanation or no other entity was named.
+    """Return the text up to the character ``until`` with its chains told, as far as they are known
+    there, or with a ``generator`` other entities named before. None: there is nothing to tell.
     """
     told, at = "", 0
     for place, own, others in find_later(text[:until]):
@@ -58,40 +56,37 @@ def find_later(text: str) -> Iterator[tuple[int, str, list[str]]]:
         yield end, f"{first}{ending}", others
 
 
-def tell_passages(
-    passages: Sequence[Mapping[str, Any]], seed: int
-) -> tuple[list[int], dict[str, Passages]]:
-    """Return the indices of the passages with something to tell before their last word, and these
-    passages unchanged, with their ``chains`` told, and with those of ``others``, drawn by the seed.
+def tell_each(
+    texts: Sequence[tuple[str, int]], seed: int
+) -> tuple[list[int], dict[str, list[tuple[str, int]]]]:
+    """From texts, each with the character before which its chains are told, return the indices of
+    those with something to tell, and these unchanged (``nothing``), with their ``chains`` told, and
+    with those of ``others``, drawn by the seed; each with the character's new place.
     """
     numbers: list[int] = []
-    found: dict[str, Passages] = {"nothing": [], "chains": [], "others": []}
-    for number, row in enumerate(passages):
-        text, start = row["text"], row["target_start"]
-        before = {
-            "nothing": text[:start],
-            "chains": tell_chains(text, start),
-            "others": tell_chains(text, start, np.random.default_rng([seed, number])),
-        }
-        if before["chains"] is not None:
+    found: dict[str, list[tuple[str, int]]] = {"nothing": [], "chains": [], "others": []}
+    for number, (text, end) in enumerate(texts):
+        chains = tell_chains(text, end)
+        others = tell_chains(text, end, np.random.default_rng([seed, number]))
+        if chains is not None and others is not None:
             numbers.append(number)
-            for told, given in before.items():
-                found[told].append({"text": given + text[start:], "target_start": len(given)})
+            for own, before in zip(found.values(), (text[:end], chains, others), strict=True):
+                own.append((before + text[end:], len(before)))
     return numbers, found
 
 
 def score_told(run: Run, passages: Sequence[Mapping[str, Any]]) -> Rows:
-    """Yield how many passages have something to tell and, by what is told, the accuracy and mean
-    nats of their last words, and both for each passage. A stopped run resumes where it was.
-    """
-    numbers, texts = tell_passages(passages, run.seed or 0)
+    """Yield how many passages have something to tell, and how their last words are predicted."""
+    given = [(row["text"], row["target_start"]) for row in passages]
+    numbers, texts = tell_each(given, run.seed or 0)
     yield {"measure": "told", "value": len(numbers), "count": len(passages), "split": "lambada"}
     if not numbers:
         return
     how: dict[str, Any] = {"window": run.entry.lm.window, "batch": run.params.perplexity.batch}
-    for told, rows in texts.items():
+    for told, own in texts.items():
+        rows = [{"text": text, "target_start": start} for text, start in own]
 
-        def score(rows: Passages = rows) -> dict[str, list[Any]]:
+        def score(rows: list[dict[str, Any]] = rows) -> dict[str, list[Any]]:
             scores = score_passages(run.trained, encode_passages(rows, run.tokenizer), **how)
             return scores[["target_nll", "target_misses"]].to_dict("list")
 
@@ -101,6 +96,6 @@ def score_told(run: Run, passages: Sequence[Mapping[str, Any]]) -> Rows:
         yield {"measure": "accuracy", "value": float(right.mean()), "count": len(rows), **about}
         yield {"measure": "nats", "value": float(nats.mean()), "count": len(rows), **about}
         for number, one, is_right in zip(numbers, nats, right.tolist(), strict=True):
-            own = {"count": 1, "unit": str(number + 1), **about}
-            yield {"measure": "nll", "value": one, **own}
-            yield {"measure": "correct", "value": is_right, **own}
+            unit = {"count": 1, "unit": str(number + 1), **about}
+            yield {"measure": "nll", "value": one, **unit}
+            yield {"measure": "correct", "value": is_right, **unit}

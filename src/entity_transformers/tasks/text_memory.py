@@ -47,9 +47,7 @@ class Remembered:
 
 
 def plan_memory(length: int, window: int, stride: int, keep: Keep) -> Iterator[Remembered]:
-    """Yield the windows of a document of ``length`` tokens, each with what is kept of the text
-    before it. The last token is not an input.
-    """
+    """Yield the windows of a document, each with what is kept; the last token is not an input."""
     for start, new, end in plan_windows(length - 1, window, stride):
         yield Remembered(np.concatenate([keep(start), np.arange(start, end)]), end - new)
 
@@ -100,8 +98,7 @@ def keep_nothing(_: int) -> np.ndarray:
 
 def name_parts(corpus: AlignedCorpus, window: int) -> dict[str, np.ndarray]:
     """Return the kinds of tokens by the split's labels, bool [N] each: all; outside mentions; in an
-    entity's first mention; in a later one, whose entity was last mentioned at most ``window``
-    tokens before (near) or earlier (far).
+    entity's first mention; at most ``window`` tokens after its last one (near), or more (far).
     """
     assert corpus.given is not None
     spans = np.where(corpus.given > 0, find_given_spans(corpus), -1)
@@ -165,9 +162,7 @@ class Reading:
         return {key: partial(keep, key) for key in self.keys}
 
     def list_rows(self, key: Kept, held: int, nats: np.ndarray) -> Rows:
-        """Yield the rows of one of `keys`: the bytes held, at most; bits per byte of the text; the
-        loss by kind of token; and the nats of each document, from those of each token.
-        """
+        """Yield the bytes held, bits per byte, the loss by kind of token, and documents' nats."""
         about = dict(zip(("policy", "labels", "budget"), key, strict=True))
         about |= {"window": self.window}
         size = int(self.corpus.bytes.sum(dtype=np.int64))
@@ -183,9 +178,7 @@ Read = Callable[[np.ndarray, Keep, Kept], tuple[np.ndarray, int]]
 
 
 def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
-    """Yield the rows of each text and window that a step's section names. A stopped run resumes
-    where it was. Raises ValueError if the model cannot read such windows.
-    """
+    """Yield the rows of a section's texts and windows; ValueError for windows that are too long."""
     section, context = run.section, run.trained.context
     corpus = join_splits([run.split(split) for split in section.splits])
     if section.tokens is not None:
@@ -214,9 +207,7 @@ def score_windows(run: Run, score: Callable[[Reading], Rows]) -> Rows:
 
 
 def score_policies(reading: Reading, read: Read) -> Rows:
-    """Yield the losses of texts by budget, policy, labels and kind of token, and the nats of each
-    text. Bytes are those beyond what is held without a memory. Each reading is kept.
-    """
+    """Yield the rows of each policy; bytes are those beyond what is held without a memory."""
     corpus = reading.corpus
     found: dict[Kept, list[np.ndarray]] = {key: [] for key in (NOTHING, *reading.keys)}
     held = dict.fromkeys(found, 0)

@@ -1,5 +1,6 @@
 """Trains one model of a study, or its static word vectors, from its entry, for step lm."""
 
+import json
 import logging
 import sys
 import time
@@ -65,8 +66,10 @@ def name_state(run: Run, weights: Path | None) -> str:
     corpus = run.home("corpus")
     names = dict.fromkeys((*run.step.reads["corpus"], *run.entry.kind.reads))
     inputs = [*(corpus / name for name in names), *list_weights(weights)]
-    own = Plan(run.params).describe(run.step, run.model)
-    return provenance.digest(own, run.model, str(run.seed), *map(provenance.file_digest, inputs))
+    plan = Plan(run.params)
+    values = json.dumps(plan.values(run.step, run.model), sort_keys=True)
+    own = plan.code(run.step, run.model), values, str(run.seed)
+    return provenance.digest(*own, *map(provenance.file_digest, inputs))
 
 
 def _start_training(run: Run, entry: ModelEntry, state: Path, held_out: AlignedCorpus) -> Training:

@@ -94,14 +94,6 @@ def test_nothing_annotated_gives_an_empty_set() -> None:
     assert (len(empty), empty.tag_names) == (0, ("O",))
 
 
-@pytest.mark.parametrize(
-    "spans", [[(0, 2, "A"), (1, 3, "A")], [(2, 5, "A")], [(1, 1, "A")], [(-1, 1, "A")]]
-)
-def test_impossible_spans_are_errors(spans: list[tuple[int, int, str]]) -> None:
-    with pytest.raises(CorpusError, match=r"document a#0: named entity A of words \["):
-        build_sentences([make_document(4, (0,), spans)], np.arange(4), ("A",))
-
-
 def test_an_index_of_another_corpus_is_an_error() -> None:
     with pytest.raises(ValueError, match="4 vector rows for 3 words"):
         build_sentences([make_document(3, (0,), [])], np.arange(4), ())

@@ -133,9 +133,7 @@ def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.n
 
 
 class Decider(nn.Module):
-    """The distributions and the update of the module's equations, for states and entities of these
-    widths and mentions of at most ``longest`` tokens.
-    """
+    """The module's equations, for mentions of at most ``longest`` tokens."""
 
     def __init__(self, states: int, width: int, longest: int) -> None:
         super().__init__()
@@ -160,9 +158,7 @@ class Decider(nn.Module):
         return functional.logsigmoid(torch.where(begins, score, -score))
 
     def score_candidates(self, dots: Tensor, age: Tensor, known: Tensor) -> Tensor:
-        """Return log p(E) of every candidate [..., C], a new entity first, from h W_E e, the ages
-        and whether there is such an entity, [..., C] each.
-        """
+        """Return log p(E) [..., C] from h W_E e, the ages and which candidates are known."""
         scores = dots + self.distance * age.clamp_min(1).log()
         scores = torch.cat([scores[..., :1] + self.fresh, scores[..., 1:]], -1)
         return scores.masked_fill(~known, -torch.inf).log_softmax(-1)
@@ -172,9 +168,7 @@ class Decider(nn.Module):
         return self.length(torch.cat([before, entity], -1)).log_softmax(-1)
 
     def follow(self, after: Tensor, story: Story) -> Tensor:
-        """Return all embeddings that a document's entities have, [2 + m, K] (`Story.order`), from
-        the states after its tokens [T, W].
-        """
+        """Return all embeddings of a document's entities, [2 + m, K], from states [T, W]."""
         new = self.start()
         found = [torch.zeros_like(new)[None], new[None]]
         own = after[story.order]
@@ -246,9 +240,7 @@ def score_parts(model: LanguageModel, decider: Decider, text: ReadText) -> dict[
 
 
 def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndarray:
-    """Return log p of every candidate of each mention [M, C] by one of `BASELINES`: a new entity
-    first, -inf for entities that are not known yet.
-    """
+    """Return log p of every candidate [M, C] by one of `BASELINES`; -inf: not known yet."""
     known = (story.rows != NOTHING).cpu().numpy()
     if name == "recency":
         age = np.where(known, story.age.cpu(), np.iinfo(np.int64).max)
@@ -265,9 +257,7 @@ def score_baseline(name: str, story: Story, power: float, new: float) -> np.ndar
 def judge_baseline(
     name: str, choose: Sequence[ReadText], report: Sequence[ReadText]
 ) -> dict[str, Any]:
-    """Apply `judge` to a baseline, with the power and the weight of new entities, from a grid, that
-    have the least cross-entropy on other texts.
-    """
+    """Apply `judge` to a baseline with the a and b that are best on the texts ``choose``."""
 
     def try_one(texts: Sequence[ReadText], how: tuple[float, float]) -> dict[str, Any]:
         return judge([score_baseline(name, text.story, *how) for text in texts], texts)

@@ -7,7 +7,7 @@ Dimensions: T predicted tokens of a document, W the model's width.
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,9 +54,7 @@ class ReadText:
 
     @property
     def after(self) -> Tensor:
-        """The states after the tokens [T, W]. Nothing was read after the last token: its row, on
-        which only proposals of decisions depend, is the state before it.
-        """
+        """The states after the tokens [T, W]; the last token's is the one before it."""
         return torch.cat([self.states[1:], self.states[-1:]])
 
 
@@ -75,9 +73,8 @@ def find_latest(entity: np.ndarray, ids: np.ndarray) -> np.ndarray:
 def read_texts(
     model: LanguageModel, corpus: AlignedCorpus, layer: str, tell: Tell, *, window: int
 ) -> list[ReadText]:
-    """Read every document of the split in consecutive windows, without labels, which would give the
-    decisions away; ``tell`` makes the decisions from the mentions of ``layer``, ``gold`` or
-    ``resolver:NAME``.
+    """Read every document in consecutive windows, without labels, which would give the decisions
+    away; ``tell`` makes them from the mentions of ``layer``, ``gold`` or ``resolver:NAME``.
     """
     labels, spans = find_layer(corpus, layer)
     text, found = give(corpus, "none"), []
@@ -118,48 +115,6 @@ class Shift(nn.Module):
         return word_nats(model, text.states[start:end] + self.vector, text.tokens[start:end])
 
 
-def learn(
-    model: LanguageModel,
-    train: Sequence[ReadText],
-    choose: Sequence[ReadText],
-    steps: int,
-    rates: Sequence[float],
-    seed: int,
-    make: Callable[[], Trained],
-    nats: Callable[[Trained, LanguageModel, ReadText, int, int], Tensor],
-    name: str,
-) -> tuple[Trained, float]:
-    """Train what ``make`` makes with AdamW, linear warm-up and a cosine schedule on parts of the
-    texts in random order, at each learning rate; return the module with the least loss on
-    ``choose``, and its rate. ``nats`` gives the loss of each token of a document from one to
-    another.
-    """
-    best: tuple[float, Trained, float] | None = None
-    sizes = [len(text.tokens) for text in choose]
-    for rate in rates:
-        torch.manual_seed(seed)
-        module = make().to(model.device)
-        optimiser = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=0.0)
-        schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
-        parts = _draw_parts(train, seed)
-        for _ in log_progress(range(steps), f"training {name}, rate {rate:g}"):
-            for _ in range(PARTS):
-                (nats(module, model, *next(parts)).mean() / PARTS).backward()
-            optimiser.step()
-            optimiser.zero_grad()
-            schedule.step()
-        module.eval().requires_grad_(False)
-        with torch.inference_mode():
-            found = [nats(module, model, text, 0, len(text.tokens)).mean() for text in choose]
-        loss = float(np.average(list(map(float, found)), weights=sizes))
-        if math.isfinite(loss) and (best is None or loss < best[0]):
-            best = loss, module, rate
-    if best is None:
-        tried = ", ".join(map(str, rates))
-        raise ValueError(f"{name}: no finite loss at any of the learning rates {tried}: lower them")
-    return best[1:]
-
-
 def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText, int, int]]:
     """Yield parts of `TOKENS` tokens, with start and end, in random order, pass after pass."""
     parts = [
@@ -175,31 +130,57 @@ def _draw_parts(texts: Sequence[ReadText], seed: int) -> Iterator[tuple[ReadText
         yield from parts
 
 
+@dataclass
 class Splits:
-    """The documents that a run's section names, as its model reads them: ``train``, ``choose`` and
-    ``texts``, which are scored; and ``rates``, the learning rate chosen for each trained module.
+    """The documents that a step's ``section`` names, as its model reads them: ``train``, ``choose``
+    and ``texts``, which are scored; and the learning rate chosen for each trained module.
     """
 
-    def __init__(self, run: Run, tell: Tell) -> None:
-        section, self.model, self.run = run.section, run.trained, run
-        self.model.module.requires_grad_(False)
-        cut = (
-            cut_documents(run.split(split), section.tokens, MOST)
-            for split in ("train", section.choose, section.report)
-        )
-        self.train, self.choose, self.texts = (
-            read_texts(self.model, one, section.labels, tell, window=run.entry.lm.window)
-            for one in cut
-        )
-        self.rates: dict[str, float] = {}
-        self.words = sum(text.words for text in self.texts)
+    model: LanguageModel
+    section: Any
+    seed: int
+    train: Sequence[ReadText]
+    choose: Sequence[ReadText]
+    texts: Sequence[ReadText]
+    rates: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def words(self) -> int:
+        """Number of words of the scored texts."""
+        return sum(text.words for text in self.texts)
 
     def learn(self, name: str, make: Callable[[], Trained], nats: Callable[..., Tensor]) -> Trained:
-        """Return the module that `learn` finds; its rate goes into ``rates``."""
-        steps, rates = self.run.section.steps, self.run.section.learning_rates
-        how = (steps, rates, self.run.seed, make, nats, name)
-        found, self.rates[name] = learn(self.model, self.train, self.choose, *how)
-        return found
+        """Train what ``make`` makes with AdamW, linear warm-up and a cosine schedule on parts of
+        the texts in random order, at each learning rate; return the module with the least loss on
+        ``choose``. ``nats`` gives the loss of each token of a document from one to another.
+        """
+        model, steps, rates = self.model, self.section.steps, self.section.learning_rates
+        best: tuple[float, Trained, float] | None = None
+        whole = [(text, 0, len(text.tokens)) for text in self.choose]
+        for rate in rates:
+            torch.manual_seed(self.seed)
+            module = make().to(model.device)
+            optimiser = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=0.0)
+            schedule = get_cosine_schedule_with_warmup(optimiser, round(WARMUP * steps), steps)
+            parts = _draw_parts(self.train, self.seed)
+            for _ in log_progress(range(steps), f"training {name}, rate {rate:g}"):
+                for _ in range(PARTS):
+                    (nats(module, model, *next(parts)).mean() / PARTS).backward()
+                optimiser.step()
+                optimiser.zero_grad()
+                schedule.step()
+            module.eval().requires_grad_(False)
+            with torch.inference_mode():
+                found = [float(nats(module, model, *one).mean()) for one in whole]
+            loss = float(np.average(found, weights=[end for *_, end in whole]))
+            if math.isfinite(loss) and (best is None or loss < best[0]):
+                best = loss, module, rate
+        if best is None:
+            tried = ", ".join(map(str, rates))
+            told = f"no finite loss at any of the learning rates {tried}: lower them"
+            raise ValueError(f"{name}: {told}")
+        _, module, self.rates[name] = best
+        return module
 
     def score_baselines(self) -> dict[str, list[float]]:
         """Return the nats of each text under the model alone, and with a learnt vector."""
@@ -210,12 +191,10 @@ class Splits:
     def describe(
         self, nats: Sequence[float], about: Mapping[str, Any], is_cost: bool = False
     ) -> Rows:
-        """Yield the loss per token from the nats of each text; the perplexity per word, if the nats
-        are not the cost of decisions; and the nats themselves.
-        """
+        """Yield the loss per token, the perplexity per word unless this is a cost, and the nats."""
         sizes = [len(text.tokens) for text in self.texts]
         total, tokens = math.fsum(nats), sum(sizes)
-        where = {"split": self.run.section.report, **about}
+        where = {"split": self.section.report, **about}
         yield {"measure": "loss", "value": total / tokens, "count": tokens, **where}
         if not is_cost:
             perplexity = math.exp(total / self.words)
@@ -226,5 +205,20 @@ class Splits:
     def describe_rates(self) -> Rows:
         """Yield the learning rates."""
         for name, value in self.rates.items():
-            about = {"split": self.run.section.report, "trained": name}
+            about = {"split": self.section.report, "trained": name}
             yield {"measure": "learning_rate", "value": value, **about}
+
+
+def read_splits(run: Run, tell: Tell) -> Splits:
+    """Read the documents that a run's section names."""
+    section, model = run.section, run.trained
+    model.module.requires_grad_(False)
+    splits = [
+        cut_documents(run.split(split), section.tokens, MOST)
+        for split in ("train", section.choose, section.report)
+    ]
+    how: Any = {"window": run.entry.lm.window}
+    train, choose, texts = (
+        read_texts(model, split, section.labels, tell, **how) for split in splits
+    )
+    return Splits(model, section, run.seed, train, choose, texts)

@@ -158,9 +158,8 @@ def _draw(scores: list[Tensor], generator: torch.Generator) -> tuple[Tensor, Ten
 
 
 def draw_again(weights: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Resample groups with unequal weights, from the log weights [G, S / G] of the samples: return
-    the samples that are kept [S]; their log weights, 0 in resampled groups; and the log of the mean
-    weight that each resampled group had [G], 0 for the others.
+    """Resample groups with unequal log weights [G, S / G]: return the kept samples [S], their log
+    weights, and the log of the mean weight that each resampled group had [G], 0 for the others.
     """
     size = weights.shape[1]
     shares = weights.softmax(1)

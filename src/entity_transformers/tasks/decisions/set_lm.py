@@ -47,9 +47,7 @@ class Sets(NamedTuple):
 
 
 def tell_sets(labels: np.ndarray, spans: np.ndarray, device: torch.device | str = "cpu") -> Sets:
-    """Return the sets of a document's mentions, from the entity (0: none) and mention number (-1:
-    none) of each token, int [T].
-    """
+    """Return a document's sets from each token's entity (0: none) and mention number (-1: none)."""
     entity = np.where(spans >= 0, labels, 0).astype(np.int64)
     ids = pd.unique(entity[entity > 0])
     latest, own = learning.find_latest(entity, ids), entity[:, None] == ids
@@ -74,15 +72,12 @@ class SetLM(nn.Module):
         return torch.stack([self.none, self.new])
 
     def say(self, states: Tensor, before: Tensor, mixed: Tensor) -> Tensor:
-        """Return the states [..., W] that replace the model's in mentions, from these, the
-        normalised ones, and d.
-        """
+        """Return the states [..., W] in mentions, from the model's, the normalised ones and d."""
         return states + self.out(torch.tanh(self.mix(torch.cat([before, mixed], -1))))
 
     def decide(self, text: ReadText, start: int, end: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return, for each token from ``start`` to ``end`` given the document's sets, log p of its
-        decision, the likeliest candidate, and the state before the word [end - start, W], in
-        mentions that of `say`.
+        """Return log p of the decision about each token from ``start`` to ``end``, its likeliest
+        candidate, and the state before the word [end - start, W], in mentions that of `say`.
         """
         latest, target = (part[start:end] for part in text.story)
         before = normalise(text.states[:end])
@@ -117,10 +112,9 @@ def attend(keys: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def score_told(model: LanguageModel, decider: SetLM, text: ReadText) -> dict[str, float]:
-    """Return the nats of the ``words`` of a document when every decision is known, even the word's
-    own, and of the ``decisions``; the number of tokens truly in mentions (named), by the likeliest
-    candidate (found), by both (right); and of named tokens whose own candidate is the likeliest
-    (chosen).
+    """Return the nats of the ``words`` of a document, given every decision, and of the
+    ``decisions``; and numbers of tokens in mentions: truly (named), by the likeliest candidate
+    (found), by both (right), and with their own candidate (chosen).
     """
     decisions, likeliest, states = decider.decide(text, 0, len(text.tokens))
     found, named = likeliest > 0, text.story.target > 0
@@ -136,10 +130,9 @@ def score_told(model: LanguageModel, decider: SetLM, text: ReadText) -> dict[str
 
 @torch.inference_mode()
 def score_alone(model: LanguageModel, decider: SetLM, text: ReadText) -> np.ndarray:
-    """Return the nats of each token, float64 [T], when no decision is given, computed exactly: each
-    word's p(X) is the mixture of the two by p(D = none), and the decider itself makes the set from
-    the words so far. A token that was read counts as in a mention if that is likelier than not, and
-    then as the likeliest candidate's.
+    """Return the exact nats of each token, float64 [T], when no decision is given: p(X) is the
+    mixture of the two by p(D = none). The decider makes the set itself: a token that was read is
+    the likeliest candidate's if it is likelier in a mention than not.
     """
     before = normalise(text.states)
     values = decider.score(decider.fixed())  # S(e_i), and below S(S(e_i)), of what is in the set

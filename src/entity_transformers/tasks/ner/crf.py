@@ -11,9 +11,7 @@ from torch.nn import functional as F
 
 
 class Crf(nn.Module):
-    """A CRF: scores of a first tag [K], of a last tag [K] and of each tag (row) being followed by
-    each tag (column) [K, K].
-    """
+    """A CRF: scores of first tags [K], of last tags [K], and of a tag (row) before a tag [K, K]."""
 
     def __init__(self, tags: int) -> None:
         super().__init__()
@@ -28,9 +26,7 @@ class Crf(nn.Module):
         return self.path_scores(emissions, tags, mask) - self.log_partition(emissions, mask)
 
     def path_scores(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Return the score [B] of one path: its emissions, transitions, start and end. Embedding
-        lookups sum their gradients in a fixed order.
-        """
+        """Return the score [B] of one path; embedding lookups sum gradients in a fixed order."""
         steps = tags[:, :-1] * len(self.start) + tags[:, 1:]  # [B, T-1]
         moves = F.embedding(steps, self.transitions.reshape(-1, 1)).squeeze(2)
         words = emissions.gather(2, tags[:, :, None]).squeeze(2)  # [B, T]
@@ -43,11 +39,9 @@ class Crf(nn.Module):
         )
 
     def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Return the log of the sum over all paths [B], by the forward algorithm, in which each
-        step is one matrix product of scaled exponentials.
-
-        Exact up to rounding as long as the scores of reaching one tag span less than 80 nats
-        (float32); finite beyond.
+        """Return the log of the sum over all paths [B], by the forward algorithm on scaled
+        exponentials: exact up to rounding while the scores of reaching one tag span less than 80
+        nats (float32), and finite beyond.
         """
         peaks = self.transitions.detach().amax(0)  # [K]
         weights = (self.transitions - peaks).exp()  # [K, K], at most 1

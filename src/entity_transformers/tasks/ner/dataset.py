@@ -85,14 +85,11 @@ def list_labels(documents: Iterable[Document]) -> tuple[str, ...]:
 def build_sentences(
     documents: Sequence[Document], index: np.ndarray, labels: Sequence[str]
 ) -> TaggedSentences:
-    """Tag the sentences of one split.
-
-    ``index`` is integer [words of all ``documents``, annotated or not], the row of each word's
-    vector; ``labels`` are those of train (`list_labels`). Documents whose named_entities are None
-    are left out and their sentences counted. A sentence of more than `LONGEST` words is cut into
-    several, which is logged. A span that crosses a sentence end is split there, since a tagger
-    reads one sentence at a time. Raises ValueError if the index does not fit, CorpusError for a
-    span outside its document or for overlapping spans.
+    """Tag the sentences of one split. ``index`` is integer [words of all ``documents``, annotated
+    or not], the row of each word's vector (ValueError if it does not fit); ``labels`` are those of
+    train. Sentences of documents whose named_entities are None are only counted. A sentence of more
+    than `LONGEST` words is cut, which is logged, and a span that crosses a sentence end is split
+    there, since a tagger reads one sentence at a time.
     """
     words = sum(len(document.words) for document in documents)
     if len(index) != words:
@@ -146,16 +143,8 @@ def _tag_words(document: Document, ids: Mapping[str, int]) -> np.ndarray:
     """Return the tag ids, int16, of a document's words. ``ids`` gives the B- tag of each label."""
     tags = np.zeros(len(document.words), np.int16)
     starts = np.asarray(document.sentence_starts)
-    end = 0
-    for entity in sorted(document.named_entities or ()):
-        if not end <= entity.start < entity.end <= len(tags):
-            raise CorpusError(
-                f"document {document.id}: named entity {entity.label} of words [{entity.start},"
-                f" {entity.end}): expected a span within [{end}, {len(tags)}), after the previous"
-                " one: correct or exclude the document"
-            )
-        end = entity.end
-        tags[entity.start : end] = ids[entity.label] + 1
-        inner = starts[(entity.start < starts) & (starts < end)]
+    for entity in document.named_entities or ():
+        tags[entity.start : entity.end] = ids[entity.label] + 1
+        inner = starts[(entity.start < starts) & (starts < entity.end)]
         tags[[entity.start, *inner]] = ids[entity.label]
     return tags

@@ -12,9 +12,7 @@ from entity_transformers.tasks.ner.dataset import TaggedSentences
 
 
 class Score(NamedTuple):
-    """Precision, recall and F1 (0.0 where a denominator is zero), and the numbers of ``predicted``
-    and gold (``support``) items.
-    """
+    """Precision, recall and F1 (0.0 where undefined), and numbers of predicted and gold items."""
 
     precision: float
     recall: float
@@ -44,9 +42,7 @@ def average(scores: Iterable[Score]) -> Score:
 
 
 def find_spans(gold: TaggedSentences, tags: np.ndarray) -> pd.DataFrame:
-    """Return the spans of tag ids [n] of gold's words: sentence, label, start and end. An I- that
-    continues nothing is not a span.
-    """
+    """Return the spans of tag ids [n]; an I- that continues nothing is not a span."""
     names = np.array(gold.tag_names, dtype=object)[tags].tolist()
     sentences = [names[start:end] for start, end in pairwise(gold.offsets.tolist())]
     spans = [span.to_tuple() for found in Entities(sentences, IOB2).entities for span in found]
@@ -60,9 +56,8 @@ def compare_spans(gold: TaggedSentences, predicted: np.ndarray) -> dict[str, pd.
 
 
 def score_spans(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
-    """Score the spans of the tag ids ``predicted`` [n]: micro and macro averages, and by label of
-    train and of this split. The macro average is over the labels that occur, in gold or predicted,
-    as in seqeval.
+    """Score the spans of tag ids [n]: micro and (over labels that occur, as in seqeval) macro
+    averages, and by label of train and of this split.
     """
     spans = compare_spans(gold, predicted)
     labels = {
@@ -74,9 +69,7 @@ def score_spans(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
 
 
 def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
-    """Return the number of right, predicted and gold spans of each annotated document, int64 [D,
-    3], for intervals over documents.
-    """
+    """Return the numbers of right, predicted and gold spans of each document, int64 [D, 3]."""
     documents = [
         gold.document_of[own["sentence"].to_numpy(np.int64)]
         for own in compare_spans(gold, predicted).values()
@@ -85,9 +78,7 @@ def count_spans(gold: TaggedSentences, predicted: np.ndarray) -> np.ndarray:
 
 
 def score_tags(gold: TaggedSentences, predicted: np.ndarray) -> Scores:
-    """Score the B- and I- tags (without O): the micro average, for each label the mean of those of
-    its B- and I- rows that occur, and each row.
-    """
+    """Score the B- and I- tags: micro average, mean of each label's rows that occur, each row."""
     labels = gold.labels + gold.unseen_labels
     names = gold.tag_names
     counts = np.stack(  # [K, 3]: right, predicted and in gold

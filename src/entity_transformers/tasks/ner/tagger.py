@@ -15,9 +15,7 @@ from entity_transformers.tasks.ner.dataset import list_tags
 
 
 class ScalarMix(nn.Module):
-    """gamma sum_j softmax(w)_j h_j over a word's layers (Peters et al. 2018, equation 1), which
-    starts as their mean.
-    """
+    """gamma sum_j softmax(w)_j h_j over a word's layers (Peters et al. 2018, equation 1)."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -94,9 +92,7 @@ class Tagger(nn.Module):
         return self.emission(self.between(self.dropout(states)))
 
     def loss(self, rows: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Return the negative log-likelihood in nats, averaged over the batch's sentences; ``tags``
-        int64 [B, T].
-        """
+        """Return the mean nats per sentence of tags int64 [B, T]."""
         return -self.crf.log_likelihood(self(rows, mask), tags, mask).mean()
 
     def decode(self, rows: Tensor, mask: Tensor) -> Tensor:
@@ -112,17 +108,13 @@ def _read(words: Tensor, mirror: Tensor, ahead: nn.Module, back: nn.Module) -> T
 
 
 def _share(vectors: np.ndarray) -> Tensor:
-    """Return a tensor on the array's own memory, which may be a read-only map of a file; nothing
-    here writes to it.
-    """
+    """Return a tensor on the array's own memory, which may be read-only; nothing writes to it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(vectors)
 
 
 def _mirror(mask: Tensor) -> Tensor:
-    """Return the positions [B, T] that reverse each sentence's words and leave padding where it is;
-    the map is its own inverse.
-    """
+    """Return the positions [B, T] that reverse each sentence's words and leave padding in place."""
     positions = torch.arange(mask.shape[1], device=mask.device)  # [T]
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - positions, positions)

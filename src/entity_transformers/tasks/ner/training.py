@@ -41,14 +41,11 @@ def train_tagger(
     later: np.ndarray | None = None,
     device: torch.device | str = "cpu",
 ) -> Training:
-    """Train a `Tagger` on ``vectors`` and ``later`` with Adam, the learning rate decaying by a
-    factor each epoch, until ``patience`` epochs in a row bring no better dev F1.
-
-    As long as no epoch has found a single dev span, the latest epoch counts as the best, so that a
-    slow start does not stop the training; with an empty dev, all epochs run and the last weights
-    are kept. All randomness (weights, batches, dropout) follows from ``seed``, and torch's global
-    state is left alone; on the CPU the same seed and number of threads give identical weights.
-    Vectors that are not finite raise ValueError.
+    """Train a `Tagger` on ``vectors`` and ``later`` with Adam and a rate that decays each epoch,
+    until ``patience`` epochs in a row bring no better dev F1. Until an epoch finds a dev span, the
+    latest counts as the best; with an empty dev, all epochs run and the last weights are kept. All
+    randomness follows from ``seed``, and torch's global state is left alone; on the CPU the same
+    seed and number of threads give identical weights. Vectors that are not finite raise ValueError.
     """
     if not all(np.isfinite(found).all() for found in (vectors, later) if found is not None):
         raise ValueError(
@@ -125,9 +122,7 @@ def train_epoch(
     sentences: TaggedSentences,
     batches: Iterable[np.ndarray],
 ) -> float:
-    """Take one optimizer step per batch (an array of sentence numbers) and return the mean loss in
-    nats per sentence. NaN or infinity raises ValueError.
-    """
+    """Take a step per batch; return the mean nats per sentence, or raise ValueError for NaN."""
     tagger.train()
     losses: list[Tensor] = []
     sizes: list[int] = []
@@ -147,9 +142,7 @@ def train_epoch(
 
 @torch.no_grad()
 def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.ndarray:
-    """Return the tag ids, int16 [n], of all words, ``batch`` sentences at a time; only tags of
-    labels that the tagger was trained on occur.
-    """
+    """Return the tag ids, int16 [n], of all words, ``batch`` sentences at a time."""
     tagger.eval()
     tags = np.zeros(len(sentences.tags), np.int16)
     order = np.argsort(sentences.lengths, kind="stable")
@@ -162,9 +155,7 @@ def predict(tagger: Tagger, sentences: TaggedSentences, *, batch: int) -> np.nda
 
 
 def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield sentence numbers in batches of similar length: sorted by length, with ties and the
-    batches themselves in random order.
-    """
+    """Yield batches of sentences of similar length; ties and batches are in random order."""
     shuffled = generator.permutation(len(lengths)).astype(np.int32)
     order = shuffled[np.argsort(lengths.astype(np.int32)[shuffled], kind="stable")]
     for start in generator.permutation(np.arange(0, len(order), batch)):
@@ -174,9 +165,7 @@ def bucket(lengths: np.ndarray, batch: int, generator: np.random.Generator) -> I
 def pad(
     sentences: TaggedSentences, numbers: np.ndarray, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the vector rows int64, tags int64 and mask bool of the numbered sentences, each [B,
-    T], padded with 0.
-    """
+    """Return rows int64, tags int64 and mask bool of some sentences, each [B, T], padded with 0."""
     places, mask = lay_out(sentences.offsets[numbers], sentences.lengths[numbers])
     rows, tags = (
         gather(values, places, mask, device) for values in (sentences.rows, sentences.tags)

@@ -38,9 +38,8 @@ log = logging.getLogger(__name__)
 
 class Finetuned(nn.Module):
     """A model whose vocabulary ends with start, delimiter and extract, and a head: dropout, and a
-    linear layer from what `pool` returns for a sequence, by default the state of [extract], to one
-    number per label, or to one for a candidate. New embeddings and the head's weights are drawn
-    from torch's current state.
+    linear layer from what `pool` returns for a sequence to one number per label, or to one for a
+    candidate. New weights are drawn from torch's current state.
     """
 
     def __init__(
@@ -58,11 +57,9 @@ class Finetuned(nn.Module):
         self.head = nn.Sequential(nn.Dropout(dropout), linear).to(model.device)
 
     def read(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the head's scores, [E, labels] or, for choices, [E, answers]; and the nats per
-        token of each sequence [S], after [start], zeros without ``words`` and for a model that sees
-        later tokens.
-
-        Examples with different numbers of candidates are padded with -inf.
+        """Return the head's scores, [E, labels] or, for choices, [E, answers], padded with -inf;
+        and the nats per token of each sequence [S], after [start], zeros without ``words`` and for
+        a model that sees later tokens.
         """
         rows = [torch.tensor(row) for example in examples for row in example.sequences]
         lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
@@ -84,9 +81,8 @@ class Finetuned(nn.Module):
 
     def _encode(self, tokens: Tensor, lengths: Tensor, examples: Sequence[Inputs]) -> Tensor:
         """Return the final hidden states [S, T, W] of padded sequences of ``lengths`` [S] tokens.
-        With entities, sequences are read twice: first only the first of two texts, which leaves its
-        entities in the memory, then the whole with that memory, without a gradient through it, as
-        in pretraining.
+        With entities, the first of two texts is read first; the whole is then read with its memory,
+        without a gradient through it, as in pretraining.
         """
         rows = [torch.tensor(row) for example in examples for row in example.entities]
         both_sides = not self.model.can("causal")  # such a model must be told what is padding
@@ -104,9 +100,7 @@ class Finetuned(nn.Module):
         return torch.where(before[..., None], first, second)
 
     def losses(self, examples: Sequence[Inputs], words: bool = True) -> tuple[Tensor, Tensor]:
-        """Return L2, the mean cross-entropy of the labels, and L1, the nats per token averaged over
-        sequences, 0 if words are not asked for.
-        """
+        """Return L2, the mean cross-entropy of the labels, and L1, the mean nats per token."""
         said, nats = self.read(examples, words)
         labels = torch.tensor([example.label for example in examples], device=said.device)
         return functional.cross_entropy(said, labels), nats.mean()
@@ -180,17 +174,13 @@ def find_depth(name: str) -> float:
 
 
 def list_groups(model: nn.Module) -> list[list[nn.Parameter]]:
-    """Return the parameters from the bottom up: embeddings, each layer, and last the head with
-    whatever else lies above the layers.
-    """
+    """Return the parameters from the bottom up: embeddings, each layer, the head and all else."""
     named = [(find_depth(name), parameter) for name, parameter in model.named_parameters()]
     return [[one for at, one in named if at == depth] for depth in sorted({at for at, _ in named})]
 
 
 class Stage(NamedTuple):
-    """A stage of a training, with a schedule of its own: the top ``learning`` groups learn for
-    ``epochs`` epochs, from the task or, with ``text``, from the words alone.
-    """
+    """A stage with a schedule of its own: the top groups learn, with ``text`` from words alone."""
 
     epochs: int
     learning: int
@@ -198,9 +188,7 @@ class Stage(NamedTuple):
 
 
 def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
-    """Return the stages of a training. While layers are being unfrozen, each epoch is a stage; in
-    the last stage all groups learn.
-    """
+    """Return the stages: one per epoch while layers are unfrozen, and one in which all learn."""
     gradual = min(groups, recipe.epochs) - 1 if recipe.unfreezing else 0
     text = [Stage(recipe.text_epochs, groups, text=True)] if recipe.text_epochs else []
     return [
@@ -211,12 +199,12 @@ def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the head's rate in step ``step`` (from 0) of ``steps``.
+    """Return the head's rate in step ``step`` (from 0) of ``steps``: the peak times a factor.
 
-    linear: as in GPT-1's program, with x the share of steps done at the end of this one, the peak
-    times x / ``warmup`` up to ``warmup``, then times 1 − x. slanted: ULMFiT's equation 3 with ratio
-    32 and ``warmup`` as cut_frac: the peak times (1 + 31 p) / 32, where p rises to 1 at step
-    ``cut`` = ⌊steps · warmup⌋, which is at least 1, and falls to 0 at ``steps``.
+    linear   x / ``warmup`` up to ``warmup``, then 1 − x, with x the share of steps done, as in
+             GPT-1's program
+    slanted  (1 + 31 p) / 32, where p rises to 1 at step ⌊steps · warmup⌋, which is at least 1, and
+             falls to 0 at ``steps``: ULMFiT's equation 3, with ``warmup`` as cut_frac
     """
     if recipe.schedule == "linear":
         done = (step + 1) / steps
@@ -228,9 +216,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def order_examples(lengths: np.ndarray, batch: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Return the batches of an epoch, which depend on (seed, epoch) alone: examples in random
-    order, but sorted by length within every ``SORTED`` batches.
-    """
+    """Return an epoch's batches: in random order, sorted by length within `SORTED` batches."""
     generator = np.random.default_rng([seed, epoch])
     order = generator.permutation(len(lengths))
     groups = [order[at : at + batch * SORTED] for at in range(0, len(order), batch * SORTED)]
@@ -277,9 +263,7 @@ def train(model: Finetuned, examples: Sequence[Inputs], recipe: Recipe, seed: in
 def make_optimizer(
     groups: Sequence[Sequence[nn.Parameter]], learning: int, recipe: Recipe
 ) -> torch.optim.AdamW:
-    """Return AdamW for the top ``learning`` groups, each with its ``share`` of the head's rate; the
-    other groups are frozen.
-    """
+    """Return AdamW for the top ``learning`` groups, each with its ``share`` of the head's rate."""
     settings = []
     for below, group in enumerate(reversed(groups)):  # from the head down
         for parameter in group:

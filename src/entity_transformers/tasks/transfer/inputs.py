@@ -76,10 +76,9 @@ def make_inputs(
     first: int | None = None,
 ) -> list[Inputs]:
     """Return the inputs of examples, in sequences of at most ``longest`` tokens (None: any number),
-    with the entities of ``chains``. ``first``: the id of start; None: the one after the encoder's.
-
-    In a longer sequence with a pronoun, the text before it loses its beginning, then the rest its
-    end; in other sequences the longer text loses its end.
+    with the entities of ``chains``; ``first``: the id of start. In a longer sequence with a
+    pronoun, the text before it loses its beginning, then the rest its end; else the longer text
+    loses its end.
     """
     size = tokenizer.get_vocab_size() if first is None else first
     start, delimiter, extract = range(size, size + NEW)
@@ -120,9 +119,7 @@ def make_inputs(
 
 
 def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
-    """Shorten the texts of a sequence to at most ``room`` tokens; ``context``: is the first of two
-    texts the context of an answer?
-    """
+    """Shorten the texts of a sequence to ``room`` tokens; ``context``: is the first a context?"""
     over = sum(map(len, pieces)) - room
     if over <= 0:
         return pieces

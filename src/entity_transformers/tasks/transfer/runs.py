@@ -37,9 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def finetune(run: Run) -> Rows:
-    """Fine-tune the model on each task of transfer.tasks in each variant, and score it on dev and
-    test: yield the losses of the learning rates tried, then the scores of each training.
-    """
+    """Yield the losses of the learning rates tried, then the scores of each task and variant."""
     section, trainings = run.section, Trainings(run)
     rates: dict[bool, float] = {}
     tried: list[Row] = []
@@ -77,9 +75,8 @@ class Trainings:
         return [e for e in self.examples[name] if e.split == split and e.label is not None]
 
     def try_rates(self, pretrained: bool) -> tuple[float, list[Row]]:
-        """Return the learning rate with the lowest loss on dev of transfer.rate_task, and the
-        losses of all rates tried: with the section's values and the first seed, without entities.
-        The only one is taken untried.
+        """Return the learning rate with the lowest loss on dev of transfer.rate_task, for the first
+        seed without entities, and all losses. A single one is taken untried.
         """
         section = self.section
         if len(section.rate_factors) == 1:
@@ -132,9 +129,7 @@ class Trainings:
         return rows
 
     def train(self, name: str, recipe: Recipe, seed: int) -> tuple[Finetuned, list[Inputs]]:
-        """Return the fine-tuned model and the inputs that it was trained on: examples of train that
-        have a label, as many as the recipe says, evenly spaced.
-        """
+        """Return the fine-tuned model and its inputs, some of train's labelled examples."""
         if not (own := self._list(name, "train")):
             raise ValueError(f"task {name} has no train examples to train on")
         own = thin_out(own, cast(int | None, recipe.examples))
@@ -217,9 +212,7 @@ def judge_groups(task: str, examples: Sequence[Example], chosen: np.ndarray) -> 
 
 
 def score_gap(labels: np.ndarray, chosen: np.ndarray) -> float:
-    """Return GAP's official F1: each of a snippet's two names is the pronoun's antecedent or not;
-    for a label of -1 neither is, and one of the two is always chosen.
-    """
+    """Return GAP's official F1: each of two names is the antecedent or not (label -1: neither)."""
     hits, wanted = int((labels == chosen).sum()), int((labels >= 0).sum())
     precision, recall = hits / len(labels), hits / wanted if wanted else 0.0
     total = precision + recall
@@ -227,9 +220,8 @@ def score_gap(labels: np.ndarray, chosen: np.ndarray) -> float:
 
 
 def pair_versions(examples: Sequence[Example], chosen: np.ndarray) -> Rows:
-    """Compare the two versions of WinoBias' sentences, which differ only in the pronoun's gender,
-    where both are present: yield by type the number of sentences of which the pro-stereotypical
-    version alone is right (``only_first``), and the other alone (``only_second``).
+    """Yield by type the number of WinoBias' sentences of which the pro-stereotypical version alone
+    is right (``only_first``), and the other alone (``only_second``), where both are present.
     """
     found: dict[str, dict[str, dict[str, bool]]] = {}
     for example, choice in zip(examples, chosen.tolist(), strict=True):
