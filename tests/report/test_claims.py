@@ -66,7 +66,7 @@ def test_controls_are_met_at_their_best(small: Results) -> None:
     rows = {row[:2]: row for row in CONTROLS.build(small).rows}
     assert ("GPT2E unlabelled", "on") in rows
     assert str(rows["GPT2", "–"][4]) == "40"
-    assert all(row[2].high < 0 for row in rows.values() if row[0] != "GPT2E")
+    assert all(row[2].interval[1] < 0 for row in rows.values() if row[0] != "GPT2E")
 
 
 def test_every_claim_whose_step_ran_is_judged(small: Results) -> None:

@@ -36,13 +36,14 @@ def test_a_text_that_a_spreadsheet_would_compute_is_quoted(text: str, tmp_path: 
     assert list(frame.read_measures(tmp_path / "measures.csv").data["size"]) == [text, "-1"]
 
 
-def test_a_key_names_the_further_columns_that_are_not_empty() -> None:
+def test_a_place_names_the_further_columns_that_are_not_empty() -> None:
     held = frame.Frame(frame.make(ROWS))
-    cells = held.runs(frame.at("cache", "loss", size=0))
-    assert {run: cell.value for run, cell in cells.items()} == {("a", 1): 1 / 3, ("a", 2): 2.0}
-    assert held.runs(frame.at("cache", "loss")) == {}
-    assert held.runs(frame.at("cache", "loss", size=64))["a", 1].value is None
-    assert frame.at("x", "y", class_="z", empty="") == frame.at("x", "y", **{"class": "z"})
+    place = frame.at("cache", "loss", model="a", size=0)
+    assert {seed: cell.value for seed, cell in held.at(place).items()} == {1: 1 / 3, 2: 2.0}
+    assert held.at(frame.at("cache", "loss", model="a")) == {}
+    assert held.at(place | {"size": 64})[1].value is None
+    same = frame.at("x", "y", class_="z", empty=""), {"step": "x", "measure": "y", "class": "z"}
+    assert frame.find_key(same[0]) == frame.find_key(same[1])
     assert held.distinct("size", "cache") == ("0", "64")
     assert held.distinct("nothing", "cache") == ()
     assert len(held.find("cache", size="64")) == 1
@@ -71,14 +72,14 @@ def test_units_keep_their_order_and_are_found_by_model_and_key(tmp_path: Path) -
     path = tmp_path / "units.parquet"
     frame.write_units(frame.make_units(rows), path)
     units = frame.read_units(path)
-    found = units.find("a", frame.at("s", "nll", "test", entities="on"))
+    place = frame.at("s", "nll", "test", model="a", entities="on")
+    found = units.at(place)
     assert list(found) == [1, 2]
     assert found[1].units == ("z", "b")
     assert (found[1].values.tolist(), found[1].counts.tolist()) == ([1.0, 2.0], [3.0, 3.0])
-    assert units.find("a", frame.at("s", "nll", "test")) == {}
-    assert units.find("b", frame.at("s", "nll", "test", entities="on")) == {}
-    assert (units.models, units.splits("s", "nll")) == ({"a"}, {"test"})
-    assert frame.Units().find("a", frame.at("s", "nll")) == {}
+    assert units.at(place | {"entities": ""}) == units.at(place | {"model": "b"}) == {}
+    assert units.distinct("split", "s", measure="nll") == ("test",)
+    assert frame.Units().at(place) == {}
     path.write_bytes(b"no parquet")
     with pytest.raises(ValueError, match=r"units\.parquet: cannot be read"):
         frame.read_units(path)

@@ -128,23 +128,23 @@ def test_units_without_a_token_do_not_count_and_broken_ones_are_refused() -> Non
 
 def test_a_comparison_pairs_units_and_seeds(entries):
     results = make_study()
-    side = (entries["gpt2e"], intervals.loss("test", "on"))
-    other = (entries["gpt2"], intervals.loss("test", "off"))
+    side = intervals.loss("test", "on", model=entries["gpt2e"])
+    other = intervals.loss("test", "off", model=entries["gpt2"])
     found = intervals.compare(results, side, other)
-    ours, theirs = (results.by_seed(*one) for one in (side, other))
+    ours, theirs = map(results.by_seed, (side, other))
     gaps = [ours[seed] - theirs[seed] for seed in ours]
     assert found.value == pytest.approx(np.mean(gaps))
     assert found.errors[1] == pytest.approx(stats.sem(gaps))
     assert found.units == 40
     own = intervals.describe(results, side)
-    assert own.value == pytest.approx(results.statistic(*side).value)
+    assert own.value == pytest.approx(results.mean(side))
     over_seeds = intervals.compare_seeds(results, side, other)
     expected = stats.ttest_1samp(gaps, 0)
     np.testing.assert_allclose(over_seeds.interval, expected.confidence_interval())
     assert over_seeds.p == pytest.approx(expected.pvalue)
     alone = intervals.compare_seeds(make_study(seeds=(1,)), side, other)
     assert alone.interval is None
-    assert intervals.compare(results, side, (None, other[1])) is None
+    assert intervals.compare(results, side, {**other, "model": None}) is None
 
 
 def test_what_no_seed_decides_stands_beside_every_seed(entries: dict[str, ModelEntry]) -> None:
@@ -156,14 +156,16 @@ def test_what_no_seed_decides_stands_beside_every_seed(entries: dict[str, ModelE
 
 
 def test_other_documents_are_refused(entries: dict[str, ModelEntry]) -> None:
-    about, key = {"step": "perplexity", "split": "test", "seed": 1}, intervals.loss("test", "off")
-    about |= {"entities": "off"}
+    about = {"step": "perplexity", "split": "test", "seed": 1, "entities": "off"}
+    sides = [
+        intervals.loss("test", "off", model=entries[name]) for name in ("gpt2", "gpt2-matched")
+    ]
     for unit, count in (("b", 2), ("a", 3)):
         units = make_rows(about | {"model": "gpt2", "unit": "a", "count": 2}, nll=1.0)
         units += make_rows(about | {"model": "gpt2-matched", "unit": unit, "count": count}, nll=1.0)
         results = make_results([], units, tuple(entries.values()))
         with pytest.raises(ValueError, match="gpt2 and gpt2-matched scored different units"):
-            intervals.compare(results, (entries["gpt2"], key), (entries["gpt2-matched"], key))
+            intervals.compare(results, *sides)
 
 
 @pytest.mark.parametrize(("interval", "word"), [
@@ -220,7 +222,7 @@ def test_pairs_have_the_variance_of_their_examples() -> None:
     assert found.interval == pytest.approx((7 / 60 - half, 7 / 60 + half))
     two = intervals.average_pairs([pair, Pair(10, 5, 60)])
     assert two.value == pytest.approx((7 / 60 + 5 / 60) / 2)
-    assert two.high - two.low > found.high - found.low  # seeds that differ make it wider
+    assert np.diff(two.interval) > np.diff(found.interval)  # seeds that differ make it wider
     assert intervals.average_pairs([Pair(1, 0, 1)]).interval is None
 
 
@@ -228,5 +230,5 @@ def test_pairs_are_found_by_seed(entries: dict[str, ModelEntry]) -> None:
     about = {"step": "transfer", "model": "gpt2", "count": 8, "task": "a"}
     one, other = (make_rows(about | {"seed": s}, only_first=s, only_second=1) for s in (1, 7))
     results = make_results(one + other, None, (entries["gpt2"],))
-    found = intervals.find_pairs(results, entries["gpt2"], at("transfer", "only_first", task="a"))
+    found = intervals.find_pairs(results, at("transfer", "only_first", task="a", model="gpt2"))
     assert found == [Pair(1, 1, 8), Pair(7, 1, 8)]

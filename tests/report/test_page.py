@@ -106,7 +106,7 @@ def test_a_curve_is_the_mean_over_seeds_at_their_common_steps(small: Results) ->
     line = read_line(small, small.proposed, "train_loss")
     assert list(line.x) == list(range(5, 45, 5))
     np.testing.assert_allclose(line.y, [5.67 + 1 / x + 0.015 for x in line.x])
-    np.testing.assert_allclose(np.subtract(line.high or (), line.low or ()), 0.01)
+    np.testing.assert_allclose(np.subtract(*line.band[::-1]), 0.01)
     figure = draw_training(small)
     assert [axes.get_title() for axes in figure.axes] == ["Training loss", "The last half"]
     assert len(figure.legends[0].get_texts()) == 5
@@ -119,23 +119,23 @@ def test_intervals_are_drawn_to_their_ends(small: Results) -> None:
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names[:2] == ["GPT2", "GPT2E, entities off"]
     assert all(low < high for low, high in ends)
-    assert figures.draw_intervals([figures.Rows("", [None])], "x") is None
+    assert figures.draw_intervals({"": [None]}, "x") is None
 
 
 def test_other_shapes_draw_what_they_are_given() -> None:
-    bar = figures.Bar("a", Number(0.5, low=0.4, high=0.7, percent=True), "red")
-    figure = figures.draw_intervals([figures.Rows("F1", [bar]), figures.Rows("none", [])])
+    bar = figures.Bar("a", Number(0.5, interval=(0.4, 0.7), percent=True), "red")
+    figure = figures.draw_intervals({"F1": [bar], "none": []})
     [container] = figure.axes[0].containers
     np.testing.assert_allclose(container.lines[2][0].get_segments()[0][:, 0], [40, 70])
     wrong = replace(bar, number=replace(bar.number, value=0.8))
     with pytest.raises(ValueError, match="a, F1: 80 lies outside its interval"):
-        figures.draw_intervals([figures.Rows("F1", [wrong])])
+        figures.draw_intervals({"F1": [wrong]})
     assert figures.number_names(("I", "Bo", "I")) == ["I (1)", "Bo", "I (2)"]
     places = dict.fromkeys(("PCA", "t-SNE"), ((0.0, 1.0), (1.0, 0.0)))
     cloud = Cloud(("$\\frac{1$", "Bo"), (0, 1), ("gpt2",), (0, 0), places)
     drawn = figures.draw_cloud(cloud, ["GPT2"])
     assert figures.render_png(drawn)  # of a name that would be half a formula
-    line = figures.Line("a", "red", [1, 2], [3, 4], [2, 3], [4, 5])
+    line = figures.Line("a", "red", [1, 2], [3, 4], ([2, 3], [4, 5]))
     assert figures.draw_lines([figures.Panel([line], log=True)]) is not None
     assert figures.draw_lines([figures.Panel([replace(line, x=[1], y=[3])])]) is None
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -43,9 +44,9 @@ def build(results: Results, *axes: object, columns: object = (), **more: object)
 def test_cells_are_means_and_deviations_over_seeds(results: Results) -> None:
     columns = (Measure("Loss", digits=1), Measure("n", shows="count"))
     deviation = np.std([1, 3], ddof=1)
-    rows = build(results, models(), columns=columns, order=())  # the place lacks a size
+    rows = build(results, models, columns=columns, order=())  # the place lacks a size
     assert rows[1:] == [[name, MISSING, MISSING] for name in ("GPT2", "GPT2E")]
-    rows = build(results, pivot.found("size", "Size"), models(), columns=columns)
+    rows = build(results, pivot.found("size", "Size"), models, columns=columns)
     assert rows[0] == ["Size", "Model", "Loss", "n"]
     assert [row[:2] for row in rows[1:]] == [
         ["4", "GPT2"], ["4", "GPT2E"], ["16", "GPT2"], ["16", "GPT2E"]
@@ -57,17 +58,17 @@ def test_axes_are_nested_shown_in_another_order_and_filtered(results: Results) -
     caches = values("size", {"16": "few", "4": "many"}, "Cache")
     how = {"columns": (Measure("Loss"),), "order": ("Model", "Cache")}
     how["keep"] = lambda _, place: place["model"].name == "gpt2e"
-    rows = build(results, caches, models(), **how)
+    rows = build(results, caches, models, **how)
     assert [row[:2] for row in rows] == [["Model", "Cache"], ["GPT2E", "few"], ["GPT2E", "many"]]
 
 
 def test_columns_come_from_an_axis_and_models_from_either_side(results: Results) -> None:
-    columns = (pivot.cross(pivot.runs(), [Measure("loss", digits=0)], "{0}: {1}"),)
+    columns = (pivot.cross(pivot.runs, [Measure("loss", digits=0)], "{0}: {1}"),)
     rows = build(results, values("size", {"16": "few"}, "Cache"), columns=columns)
     assert rows[0] == ["Cache", "GPT2: loss", "GPT2E off: loss", "GPT2E on: loss"]
     assert [cell.split(" ")[0] for cell in rows[1]] == ["few", "2", "5", "5"]
     size = values("size", {"16": ""})
-    given = build(results, size, models(), pivot.entities(), columns=(Measure("x"),))
+    given = build(results, size, models, pivot.entities, columns=(Measure("x"),))
     assert [row[:2] for row in given] == [
         ["Model", "Entities"], ["GPT2", MISSING], ["GPT2E", "on"], ["GPT2E", "off"]
     ]  # fmt: skip
@@ -76,7 +77,7 @@ def test_columns_come_from_an_axis_and_models_from_either_side(results: Results)
 def test_a_row_of_differences_is_paired_by_seed(results: Results) -> None:
     columns = (Measure("Loss", digits=4, compare="seeds"), Measure("no"))
     size = values("size", {"16": "few"})
-    rows = build(results, size, models(difference=True), columns=columns)
+    rows = build(results, size, partial(models, difference=True), columns=columns)
     gaps = [1.0, 5.0]
     low, high = stats.ttest_1samp(gaps, 0).confidence_interval()
     gap = f"+3.0000 [{low:+.4f}, {high:+.4f}]".replace("-", "−")
@@ -101,22 +102,22 @@ def test_table_2_has_its_numbers_beside_the_paper_s(tables, small: Results) -> N
     rows = {row[:3]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert len(rows) == 5 + (2 + 3 * 3) + 1
     ours = rows["Test", "GPT2E", "on"]
-    losses = list(small.by_seed(small.proposed, intervals.loss("test", "on")).values())
+    losses = list(small.by_seed(intervals.loss("test", "on", model=small.proposed)).values())
     assert ours["Loss"] == Number(np.mean(losses), 4, np.std(losses, ddof=1))
     assert ours["PPL"].value == pytest.approx(np.mean(np.exp(losses)))
     trained = rows["Training", "GPT2", MISSING]
     assert (str(trained["Paper PPL"]), str(trained["Paper loss"])) == ("4.80", "1.570")
     assert str(rows["Training", "GPT2E", "on"]["Paper time"]) == "0.290"
     gap = rows["Test", "GPT2E − GPT2", "on"]["Loss"]
-    off = small.by_seed(small.baseline, intervals.loss("test", "off"))
+    off = small.by_seed(intervals.loss("test", "off", model=small.baseline))
     assert gap.value == pytest.approx(np.mean(losses) - np.mean(list(off.values())))
-    assert gap.high < 0
+    assert gap.interval[1] < 0
 
 
 def test_the_loss_by_class_is_that_of_its_tokens(tables, small: Results) -> None:
     rows = {row[:2]: row for row in tables["perplexity_by_class"].rows}
-    key = at("perplexity", "perplexity", "test", entities="off", class_="later")
-    found = small.statistic(small.baseline, key)
+    about = {"entities": "off", "class": "later", "model": small.baseline}
+    found = small.statistic(at("perplexity", "perplexity", "test", **about))
     assert rows["later mention", "GPT2"][4] == Number(found.value, 2, found.std)
 
 

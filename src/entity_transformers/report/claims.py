@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals, paper, perplexity, vectors
-from entity_transformers.report.frame import Key, at
+from entity_transformers.report.frame import Place, at
 from entity_transformers.report.intervals import ABSENT, FAILS, HOLDS, INERT, OPEN, UNUSED, loss
 from entity_transformers.report.results import GENERATED, Results
 from entity_transformers.report.table import Number, Table
@@ -27,14 +26,6 @@ Judged = tuple[str, str]
 NOT_MEASURED: Judged = (ABSENT, "not measured")
 
 
-class Claim(NamedTuple):
-    """A claim of the paper: the step that measures it, where the paper makes it, and its judge."""
-
-    step: str
-    source: str
-    judge: Callable[[Results], Judged]
-
-
 def build_claims(results: Results) -> Table:
     """Build the table of the paper's claims whose steps this study ran; it is empty if the study
     has no model under test or is not compared with the paper.
@@ -46,8 +37,9 @@ def build_claims(results: Results) -> Table:
         columns=("Claim of the paper", "Where", "Here", "Measured here"),
         rows=tuple(
             (text, source, *judge(results))
-            for text, (step, source, judge) in CLAIMS.items()
+            for (step, source), claims in CLAIMS.items()
             if compared and results.ran(step)
+            for text, judge in claims.items()
         ),
         measures="Each claim is judged by the numbers of this study alone.",
         note=f"""{intervals.INTERVAL} Those of similarities, and of whether mentions are hindered,
@@ -77,7 +69,7 @@ def judge_entities(results: Results) -> Judged:
     missing = _list(perplexity.list_missing_controls(results, met))
     where = f"on {results.name_split(split)} {ours.label}"
     if unbeaten:
-        worse = any(gap.low is not None and gap.low > 0 for gap in unbeaten.values())
+        worse = any(gap.interval is not None and gap.interval[0] > 0 for gap in unbeaten.values())
         status, tail = FAILS if worse else OPEN, f" Not run: {missing}." if missing else ""
         names = _list((one.label for one in unbeaten), "or")
         return status, f"{VERDICTS[status]}: {where} does not beat {names}.{tail}"
@@ -111,23 +103,23 @@ def _weigh(found: intervals.Estimate, unit: str, scale: float = 1.0) -> str:
 
 
 def _less(
-    key: Callable[[str, str], Key],
+    place: Callable[[str, str], Place],
     expected: int,
     unit: str,
     printed: float | None = None,
     itself: bool = False,
 ) -> Callable[[Results], Judged]:
     """Return the judge of a claim about the model under test with entities minus the baseline, or
-    minus ``itself`` without entities. ``key`` takes a split and whether entities are "on" or "off".
+    minus ``itself`` without entities. ``place`` takes a split and the entities, "on" or "off".
     """
 
     def judge(results: Results) -> Judged:
         split = intervals.judged_split(results)
         ours, theirs = results.proposed, results.proposed if itself else results.baseline
-        sides = (ours, key(split, "on")), (theirs, key(split, "off"))
-        by_units = sides[0][1].measure in intervals.UNITS
+        first = {**place(split, "on"), "model": ours}
+        by_units = first["measure"] in intervals.UNITS
         compare = intervals.compare if by_units else intervals.compare_seeds
-        found = compare(results, *sides)
+        found = compare(results, first, {**place(split, "off"), "model": theirs})
         if found is None:
             return NOT_MEASURED
         status = intervals.judge(found.interval, expected, printed)
@@ -141,19 +133,20 @@ def _outside(results: Results) -> Judged:
     split = intervals.judged_split(results) or "test"
     if not perplexity.has_mentions(results, split):
         return NOT_MEASURED
-    on, off = (loss(split, given, class_="outside") for given in ("on", "off"))
-    gap = intervals.compare_seeds(results, (results.proposed, on), (results.baseline, off))
+    ours = loss(split, "on", class_="outside", model=results.proposed)
+    theirs = loss(split, "off", class_="outside", model=results.baseline)
+    gap = intervals.compare_seeds(results, ours, theirs)
     if gap is None:
         return NOT_MEASURED
     status = intervals.judge(gap.interval, -1)
-    if status == OPEN and gap.high is not None and gap.high < intervals.MARGIN:
+    if status == OPEN and gap.interval and gap.interval[1] < intervals.MARGIN:
         status = HOLDS
     return status, _weigh(gap, "nats per token outside mentions")
 
 
 def _validation(results: Results) -> Judged:
-    keys = at("lm", "loss", "train"), loss("dev", "on")
-    train, dev = (results.statistic(results.proposed, key).value for key in keys)
+    train = results.mean(at("lm", "loss", "train", model=results.proposed))
+    dev = results.mean(loss("dev", "on", model=results.proposed))
     if train is None or dev is None:
         return NOT_MEASURED
     text = f"{dev:.3f} against {train:.3f} nats per token, on unseen text, counting every token"
@@ -172,45 +165,42 @@ def _alike(group: str, of: str, expected: int, itself: bool = False) -> Callable
     measure = f"{of}_similarity"
     off, on, gpt2 = paper.TABLE4[group, measure]
 
-    def key(_: str, given: str) -> Key:
-        return vectors.similarity_key(group, "words", given, measure)
+    def place(_: str, given: str) -> Place:
+        return vectors.place_similarity(group, "words", given, measure)
 
-    return _less(key, expected, "cosine", on - (off if itself else gpt2), itself)
+    return _less(place, expected, "cosine", on - (off if itself else gpt2), itself)
 
 
-IN_TABLE4 = "similarity", "section 5, table 4"
 NER_GAIN = paper.TABLE5["gpt2e", paper.OVERALL].f1 - paper.TABLE5["gpt2", paper.OVERALL].f1
-CLAIMS = {
-    "Coreference information makes a better language model.": Claim(
-        "perplexity", "abstract, section 6", judge_entities
-    ),
-    "GPT2E and GPT2 are indistinguishable in perplexity.": Claim(
-        "perplexity", "section 6, table 2", _less(loss, 0, "nats per token")
-    ),
-    "Where no entity is present the language model is not hindered.": Claim(
-        "perplexity", "section 1", _outside
-    ),
-    "Validation loss lies far below training loss (0.187 against 1.71 nats).": Claim(
-        "perplexity", "table 2", _validation
-    ),
-    "GPT2E has the lower perplexity on LAMBADA.": Claim("lambada", "section 5, table 3", _lambada),
-    "Mentions that are nouns are more alike in GPT2E.": Claim(
-        *IN_TABLE4, _alike("nouns", "mention", 1)
-    ),
-    "Mentions that are pronouns are more alike in GPT2E.": Claim(
-        *IN_TABLE4, _alike("pronouns", "mention", 1)
-    ),
-    "Entities bring nouns closer to their entity's vector.": Claim(
-        *IN_TABLE4, _alike("nouns", "entity", 1, itself=True)
-    ),
-    "Entities take pronouns away from their entity's vector.": Claim(
-        *IN_TABLE4, _alike("pronouns", "entity", -1, itself=True)
-    ),
-    "GPT2E's word vectors give a better named entity recogniser (+3 points F1).": Claim(
-        *("ner", "section 5, table 5"),
-        _less(lambda *_: vectors.F1, 1, "points of micro-F1, strict spans", NER_GAIN),
-    ),
+CLAIMS: dict[tuple[str, str], dict[str, Callable[[Results], Judged]]] = {
+    ("perplexity", "abstract, section 6"): {
+        "Coreference information makes a better language model.": judge_entities,
+    },
+    ("perplexity", "section 6, table 2"): {
+        "GPT2E and GPT2 are indistinguishable in perplexity.": _less(loss, 0, "nats per token"),
+    },
+    ("perplexity", "section 1"): {
+        "Where no entity is present the language model is not hindered.": _outside,
+    },
+    ("perplexity", "table 2"): {
+        "Validation loss lies far below training loss (0.187 against 1.71 nats).": _validation,
+    },
+    ("lambada", "section 5, table 3"): {"GPT2E has the lower perplexity on LAMBADA.": _lambada},
+    ("similarity", "section 5, table 4"): {
+        "Mentions that are nouns are more alike in GPT2E.": _alike("nouns", "mention", 1),
+        "Mentions that are pronouns are more alike in GPT2E.": _alike("pronouns", "mention", 1),
+        "Entities bring nouns closer to their entity's vector.": _alike("nouns", "entity", 1, True),
+        "Entities take pronouns away from their entity's vector.": _alike(
+            "pronouns", "entity", -1, itself=True
+        ),
+    },
+    ("ner", "section 5, table 5"): {
+        "GPT2E's word vectors give a better named entity recogniser (+3 points F1).": _less(
+            lambda *_: vectors.F1, 1, "points of micro-F1, strict spans", NER_GAIN
+        ),
+    },
 }
+"""The paper's claims and how each is judged, by the step that measures it and its place there."""
 
 
 def read_perplexities(results: Results) -> dict[ModelEntry, float]:
@@ -218,7 +208,7 @@ def read_perplexities(results: Results) -> dict[ModelEntry, float]:
     split, found = intervals.judged_split(results), {}
     for model in results.trained:
         given = "on" if model.has_entities else "off"
-        mean = results.statistic(model, loss(split, given, "perplexity")).value
+        mean = results.mean(loss(split, given, "perplexity", model=model))
         if mean is not None:
             found[model] = mean
     return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -237,13 +227,14 @@ def say_perplexity(results: Results) -> str:
         return f"{start}{read[0]}." if read else ""
     said = []
     for model in results.pair:
-        keys = (loss(split, given, "perplexity") for given in ("on", "off"))
-        on, off = (results.statistic(model, key).value for key in keys)
+        places = (loss(split, given, "perplexity", model=model) for given in ("on", "off"))
+        on, off = map(results.mean, places)
         if on is not None and model.has_entities:
             said.append(f"{model.label} {on:.2f} with entities and {off:.2f} without")
         elif off is not None:
             said.append(f"{model.label} {off:.2f}")
-    gap = intervals.compare_loss(results, results.baseline, "off")
+    found = ((model, gap) for model, _, gap in intervals.compare_all(results))
+    gap = next((gap for model, gap in found if model == results.baseline), None)
     tail = "" if gap is None else f" The difference is {_weigh(gap, 'nats per token')}."
     return f"{start}{'; '.join(said)}.{tail}" if said else ""
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from entity_transformers.report import paper
-from entity_transformers.report.frame import at
 from entity_transformers.report.pivot import Part
 from entity_transformers.report.results import GENERATED, Results
 from entity_transformers.report.table import MISSING, Cell, Number, Table
@@ -102,10 +101,11 @@ def list_passages(results: Results, splits: int) -> Iterator[tuple[Cell, ...]]:
     """Yield rows on LAMBADA's passages and the parts of speech of their target words, with values
     in the last of ``splits`` columns; yield nothing if the step did not run.
     """
-    if (passages := results.value(at(PASSAGES, "passages", "lambada"))) is None:
+    found = results.frame.find(PASSAGES, measure="passages")["value"]
+    if found.empty:
         return
     blank, of = [""] * (splits - 1), "Generated" if results.passages == GENERATED else "LAMBADA"
-    yield (f"{of} passages", *blank, Number(passages, 0), MISSING, MISSING)
+    yield (f"{of} passages", *blank, Number(found.iloc[0], 0), MISSING, MISSING)
     rows = results.frame.find(PASSAGES, measure="target_share")
     shares = dict(zip(rows.get("group", ()), rows["value"], strict=True))
     for label, groups in TARGETS.items() if shares else ():

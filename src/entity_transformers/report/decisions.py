@@ -6,18 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from entity_transformers.report.pivot import (
-    Axis,
-    Line,
-    Measure,
-    Part,
-    Pivot,
-    Place,
-    first_split,
-    models,
-    subtract,
-    values,
-)
+from entity_transformers.report import pivot
+from entity_transformers.report.pivot import Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
 
 DECISIONS, SETLM = "decisions", "setlm"
@@ -45,7 +35,7 @@ COSTS = Pivot(
     name="decisions",
     title="Entity decisions, by part",
     step=DECISIONS,
-    rows=(first_split(), models()),
+    rows=(pivot.first_split, pivot.models),
     columns=(
         _part(PLAIN, "Words, no decisions"),
         _part(TOLD, "Words, told the decisions"),
@@ -61,19 +51,20 @@ COSTS = Pivot(
 
 def _estimates(results: Results, _: Place) -> Iterator[Line]:
     """Yield a row for each estimate of the probability of the words alone."""
-    yield ("the model alone",), {"part": PLAIN}
-    yield ("a learnt vector added, no entities",), {"part": SHIFT}
+    yield {"Estimate": "the model alone"}, {"part": PLAIN}
+    yield {"Estimate": "a learnt vector added, no entities"}, {"part": SHIFT}
     sizes = results.frame.distinct("group", DECISIONS, measure="groups")
     for size in sorted(sizes, key=int):
         name = "importance sampling" if size == "1" else f"groups of {size}"
-        yield (f"decisions summed out, {name}",), {"part": MARGINAL, "group": size}
+        text = f"decisions summed out, {name}"
+        yield {"Estimate": text}, {"part": MARGINAL, "group": size}
 
 
 WORDS = Pivot(
     name="decisions_words",
     title="Perplexity per word with entity decisions",
     step=DECISIONS,
-    rows=(first_split(), models(), Axis(("Estimate",), _estimates)),
+    rows=(pivot.first_split, pivot.models, _estimates),
     columns=(
         Measure("PPL per word", "perplexity_word"),
         Measure("Standard error", "perplexity_word_error", shows="plain"),
@@ -93,18 +84,20 @@ NEXT = Pivot(
     title="Which entity is mentioned next?",
     step=DECISIONS,
     rows=(
-        first_split(),
-        models(),
-        values("by", {name: name for name in ("decisions", "recency", "frequency")}, "Ranked by"),
+        pivot.first_split,
+        pivot.models,
+        pivot.found("by", "Ranked by", measure="cross_entropy"),
     ),
-    columns=tuple(
-        column
-        for among, name in (("any", "any or new"), ("known", "known"))
-        for column in (
-            Measure(f"Nats, {name}", "cross_entropy", 4, place={"among": among}),
-            Measure(f"Right, {name}", "accuracy", percent=True, place={"among": among}),
-            Measure(f"Mentions, {name}", "accuracy", shows="count", place={"among": among}),
-        )
+    columns=(
+        pivot.cross(
+            pivot.values("among", {"any": "any or new", "known": "known"}, "Among"),
+            (
+                Measure("Nats", "cross_entropy", 4),
+                Measure("Right", "accuracy", percent=True),
+                Measure("Mentions", "accuracy", shows="count"),
+            ),
+            "{1}, {0}",
+        ),
     ),
     measures="""At the beginning of a mention: does it refer to a new entity or, if not, to which
         earlier one, given the text and the mentions before it?""",
@@ -118,7 +111,7 @@ TOKENS = Pivot(
     name="setlm",
     title="Entity decisions, token by token",
     step=SETLM,
-    rows=(first_split(), models()),
+    rows=(pivot.first_split, pivot.models),
     columns=(
         _part(PLAIN, "Words, no decisions"),
         _part(SHIFT, "A learnt vector added"),
@@ -142,7 +135,7 @@ DECIDED = Pivot(
     name="setlm_decided",
     title="Is the next token in a mention, and of which entity?",
     step=SETLM,
-    rows=(first_split(), models()),
+    rows=(pivot.first_split, pivot.models),
     columns=(
         Measure("Precision", "precision", percent=True),
         Measure("Recall", "recall", percent=True),
@@ -162,7 +155,7 @@ def say_setlm(results: Results) -> Iterator[str]:
     place, gaps = {"step": SETLM, "split": results.split(SETLM), "measure": "loss"}, []
     for model in results.measured(SETLM):
         alone, shift = ({**place, "model": model, "part": part} for part in (ALONE, SHIFT))
-        gaps.append(f"{model.label} {subtract(results, alone, shift)}")
+        gaps.append(f"{model.label} {pivot.subtract(results, alone, shift)}")
     if gaps:
         what = "SetLM's decisions summed out minus a learnt vector, in nats per token"
         yield f"{what}: {', '.join(gaps)}."

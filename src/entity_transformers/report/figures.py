@@ -5,7 +5,7 @@ for each model; and how a figure becomes a PNG. What is drawn comes from the ste
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, zip_longest
 from pathlib import Path
@@ -72,14 +72,13 @@ def render_png(figure: Figure) -> bytes:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: y over x, a band from ``low`` to ``high``, and its look."""
+    """A curve: y over x, a band of lowest and highest values, and its look."""
 
     label: str
     colour: str
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+    band: tuple[Sequence[float], Sequence[float]] | None = None
     dash: str = "-"
     mark: str = ""
     front: bool = False
@@ -116,9 +115,8 @@ def draw_lines(panels: Sequence[Panel]) -> Figure | None:
                 markevery=max(1, len(line.x) // 8),
                 zorder=3 if line.front else 2,
             )
-            if line.low is not None and line.high is not None:
-                band: Any = {"color": line.colour, "alpha": 0.15, "linewidth": 0}
-                axes.fill_between(line.x, line.low, line.high, **band)
+            if line.band is not None:
+                axes.fill_between(line.x, *line.band, color=line.colour, alpha=0.15, linewidth=0)
         axes.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
         axes.margins(x=0.02)
         if panel.log:
@@ -141,52 +139,48 @@ class Bar:
     hollow: bool = False
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A panel of intervals: its bars by row (None: an empty row), and where a dotted line is."""
-
-    title: str
-    bars: Sequence[Bar | None]
-    dotted: float | None = None
-
-
 def draw_intervals(
-    panels: Sequence[Rows], label: str = "", margin: float = 0.0, across: int = 99
+    panels: Mapping[str, Sequence[Bar | None]],
+    label: str = "",
+    margin: float = 0.0,
+    across: int = 99,
+    dotted: float | None = None,
 ) -> Figure | None:
-    """Draw panels, ``across`` of them side by side, with the same rows: a point and its interval
-    each. Grey marks differences within ± ``margin``, which count as none.
+    """Draw panels, by title, ``across`` of them side by side, with the same rows: a point and its
+    interval each (None: an empty row). Grey marks differences within ± ``margin``, which count as
+    none; ``dotted`` is where a dotted line is.
     """
-    panels = [panel for panel in panels if any(panel.bars)]
+    panels = {title: bars for title, bars in panels.items() if any(bars)}
     if not panels:
         return None
-    rows = [*zip_longest(*(panel.bars for panel in panels))]
+    rows = [*zip_longest(*panels.values())]
     across, down = min(across, len(panels)), -(-len(panels) // across)
     figure = Figure(figsize=(max(6.0, 3.0 * across + 1.6), down * (1.3 + 0.32 * len(rows))))
     figure.set_layout_engine("constrained", wspace=0.06, hspace=0.06)
     every = figure.subplots(down, across, squeeze=False, sharey=True, sharex=bool(margin)).flatten()
     for axes in every[len(panels) :]:
         axes.remove()
-    for axes, panel in zip(every, panels, strict=False):
+    for axes, (title, bars) in zip(every, panels.items(), strict=False):
         if margin:
             axes.axvspan(-margin, margin, color="0.5", alpha=0.15, linewidth=0)
             axes.axvline(0.0, color=INK, linewidth=0.8)
-        if panel.dotted is not None:
-            axes.axvline(panel.dotted, color=INK, linewidth=1, linestyle=":")
-        for place, bar in enumerate(panel.bars):
+        if dotted is not None:
+            axes.axvline(dotted, color=INK, linewidth=1, linestyle=":")
+        for place, bar in enumerate(bars):
             if bar is not None and bar.number.value is not None:
                 scale = 100 if bar.number.percent else 1
                 value, interval = scale * bar.number.value, bar.number.interval
                 error = interval and [[value - scale * interval[0]], [scale * interval[1] - value]]
                 if error and min(error)[0] < 0:
                     raise ValueError(
-                        f"{bar.label}, {panel.title}: {value:g} lies outside its interval, so"
+                        f"{bar.label}, {title}: {value:g} lies outside its interval, so"
                         " measures.csv and units.parquet come from different runs: restore both,"
                         " or run the study again"
                     )
                 look: Any = {"color": bar.colour, "marker": "o", "capsize": 3}
                 fill = "none" if bar.hollow else bar.colour
                 axes.errorbar([value], [place], xerr=error, markerfacecolor=fill, **look)
-        axes.set_title(panel.title, fontsize=9.5)
+        axes.set_title(title, fontsize=9.5)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.locator_params(axis="x", nbins=4)

@@ -38,24 +38,23 @@ NUMBERS = {"value": "float64", "count": "Int64", "seed": "Int64"}
 AGAIN = "run the study's steps again"
 MOST_ROWS = 10_000_000
 """The most rows that units.parquet may have."""
+Place = Mapping[str, Any]
+"""What a number is about: the columns of its row by name, without seed, value and count. The model
+may be the study's entry. Columns that are empty may be left out.
+"""
+Key = frozenset[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What is measured: everything in a row but model, seed and number. ``about`` holds those of
-    the further columns that are not empty.
-    """
-
-    step: str
-    measure: str
-    split: str = ""
-    about: frozenset[tuple[str, str]] = frozenset()
+def at(step: str, measure: str, split: str = "", **about: Any) -> Place:
+    """Return a place. A name that Python reserves ends in ``_`` here."""
+    return {"step": step, "measure": measure, "split": split, **about}
 
 
-def at(step: str, measure: str, split: str = "", **about: Any) -> Key:
-    """Return a key. A name that Python reserves ends in ``_`` here; empty columns are left out."""
-    found = ((name.rstrip("_"), str(value)) for name, value in about.items())
-    return Key(step, measure, split, frozenset(pair for pair in found if pair[1]))
+def find_key(place: Place) -> Key:
+    """Return what the numbers of a place are found by: its columns that are not empty, as texts."""
+    texts = {name: str(getattr(value, "name", value)) for name, value in place.items()}
+    texts.pop("minus", None)  # what is subtracted (report.pivot), which is no column
+    return frozenset((name.rstrip("_"), text) for name, text in texts.items() if text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +99,12 @@ class Frame:
             raise ValueError(f"{source}: duplicate row: {row}")
 
     @cached_property
-    def _index(self) -> dict[Key, dict[tuple[str, int | None], Cell]]:
-        index: dict[Key, dict[tuple[str, int | None], Cell]] = defaultdict(dict)
+    def _index(self) -> dict[Key, dict[Any, Any]]:
+        index: dict[Key, dict[Any, Any]] = defaultdict(dict)
         rows = self.data.astype(object).where(self.data.notna(), None)
         for row in rows.to_dict("records"):
-            run, cell = (
-                (row.pop("model"), row.pop("seed")),
-                Cell(row.pop("value"), row.pop("count")),
-            )
-            index[at(**row)][run] = cell
+            seed, cell = row.pop("seed"), Cell(row.pop("value"), row.pop("count"))
+            index[find_key(row)][seed] = cell
         return dict(index)
 
     @cached_property
@@ -128,47 +124,31 @@ class Frame:
         values = self.find(step, **columns).get(column, pd.Series(dtype=str)).unique()
         return tuple(str(value) for value in values if value != "")
 
-    def list_places(self, step: str, measure: str) -> list[dict[str, str]]:
-        """Return the split and further columns of each number of a measure, in the file's order."""
-        keys = [key for key in self._index if (key.step, key.measure) == (step, measure)]
-        return [{"split": key.split, **dict(key.about)} for key in keys]
-
-    def runs(self, key: Key) -> Mapping[tuple[str, int | None], Cell]:
-        """Return by (model, seed) the numbers that ``key`` names; empty if there are none."""
-        return self._index.get(key, {})
+    def at(self, place: Place) -> Mapping[Any, Any]:
+        """Return the `Cell` of a place by seed; empty if there is none."""
+        return self._index.get(find_key(place), {})
 
 
-class Units:
-    """The rows of units.parquet: the scores of each document, passage or other unit."""
+class Units(Frame):
+    """The rows of units.parquet: the scores of each document, passage or other unit. `at` returns
+    the `Scores` of a place by seed.
+    """
 
     def __init__(self, data: pd.DataFrame | None = None) -> None:
         """Take rows with a column ``unit``; by default there are none."""
         self.data = make_units(()) if data is None else data
 
     @cached_property
-    def _index(self) -> dict[tuple[str, Key], dict[int, Scores]]:
-        index: dict[tuple[str, Key], dict[int, Scores]] = defaultdict(dict)
+    def _index(self) -> dict[Key, dict[Any, Any]]:
+        index: dict[Key, dict[Any, Any]] = defaultdict(dict)
         data = self.data.sort_values("seed", kind="stable")
         names = [name for name in data if name not in ("value", "count", "unit")]
         for found, part in data.groupby(names, observed=True, sort=False):
-            about = dict(zip(names, found, strict=True))
-            run, seed = about.pop("model"), int(about.pop("seed"))
+            place = dict(zip(names, found, strict=True))
+            seed = int(place.pop("seed"))
             numbers = (part[name].to_numpy(float) for name in ("value", "count"))
-            index[run, at(**about)][seed] = Scores(tuple(part["unit"]), *numbers)
+            index[find_key(place)][seed] = Scores(tuple(part["unit"]), *numbers)
         return dict(index)
-
-    @property
-    def models(self) -> set[str]:
-        """The names of the models that have scores."""
-        return set(self.data["model"].unique())
-
-    def splits(self, step: str, measure: str) -> set[str]:
-        """Return the splits that have scores of this step and measure."""
-        return {key.split for _, key in self._index if (key.step, key.measure) == (step, measure)}
-
-    def find(self, model: str, key: Key) -> dict[int, Scores]:
-        """Return names, values and counts of all units by seed, the units in the file's order."""
-        return self._index.get((model, key), {})
 
 
 def render(data: pd.DataFrame) -> str:

@@ -7,21 +7,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from statistics import fmean
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy import stats
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report.frame import Key, at
+from entity_transformers.report.frame import Place, at
 from entity_transformers.report.results import Results, Transform
 from entity_transformers.report.table import Number
 
 Interval = tuple[float, float]
 Columns = tuple[np.ndarray, ...]
-Side = tuple[ModelEntry | None, Key]
 T = TypeVar("T")
 LEVEL = 0.95
 BOOTSTRAP_SEED = 1
@@ -54,16 +52,16 @@ class Estimate(Number):
     @property
     def beats(self) -> bool:
         """Is the whole interval below zero?"""
-        return self.high is not None and self.high < 0
+        return self.interval is not None and self.interval[1] < 0
 
     def scale(self, factor: float) -> Estimate:
         """Convert the estimate to another unit of measurement."""
-        low, high = ((bound and factor * bound) for bound in (self.low, self.high))
-        return replace(self, value=factor * self.value, low=low, high=high, errors=(None, None))
+        interval = self.interval and (factor * self.interval[0], factor * self.interval[1])
+        return replace(self, value=factor * self.value, interval=interval, errors=(None, None))
 
 
 class Variance(NamedTuple):
-    """The variance of a mean, with its degrees of freedom."""
+    """The variance of a mean."""
 
     value: float
     freedom: float
@@ -90,16 +88,12 @@ def subtract_ratios(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
     return divide(*columns[:half], axis=axis) - divide(*columns[half:], axis=axis)
 
 
-def _read_units(results: Results, side: Side) -> dict[int, tuple[tuple[str, ...], Columns]]:
-    """Return the units' names and the columns to `divide` by seed; nothing without a model."""
-    model, key = side
-    measure = UNITS.get(key.measure, key.measure)
-    about = {name: value for name, value in key.about if (measure, name) != (F1, "average")}
+def _read_units(results: Results, place: Place) -> dict[int, tuple[tuple[str, ...], Columns]]:
+    """Return the units' names and the columns to `divide` by seed."""
+    measure = UNITS.get(place["measure"], place["measure"])
     names = ("correct", "predicted", "gold") if measure == F1 else (measure,)
-    found = [
-        results.units.find(model.name if model else "", at(key.step, name, key.split, **about))
-        for name in names
-    ]
+    about = {**place, "average": ""} if measure == F1 else place
+    found = [results.units.at({**about, "measure": name}) for name in names]
     read = {}
     for seed in (seed for seed in results.seeds if all(seed in one for one in found)):
         first, *others = (one[seed] for one in found)
@@ -108,23 +102,23 @@ def _read_units(results: Results, side: Side) -> dict[int, tuple[tuple[str, ...]
     return read
 
 
-def describe(results: Results, side: Side) -> Estimate | None:
+def describe(results: Results, place: Place) -> Estimate | None:
     """Return a model's number with its interval; None if it has no units."""
-    read = [columns for _, columns in _read_units(results, side).values()]
+    read = [columns for _, columns in _read_units(results, place).values()]
     found = estimate(divide, read, results.bootstrap_samples)
     return found and replace(found, signed=False)
 
 
-def compare(results: Results, ours: Side, theirs: Side) -> Estimate | None:
+def compare(results: Results, ours: Place, theirs: Place) -> Estimate | None:
     """Return the first number minus the second, paired by unit and seed."""
-    first, second = ((side[0], _read_units(results, side)) for side in (ours, theirs))
+    first, second = ((place["model"], _read_units(results, place)) for place in (ours, theirs))
     pairs = []
     for (units, columns), (their_units, their_columns) in pair_up(first, second):
         if units != their_units or not np.array_equal(columns[-1], their_columns[-1]):
-            names = dict.fromkeys(model.name for model, _ in (ours, theirs) if model is not None)
+            names = dict.fromkeys(place["model"].name for place in (ours, theirs))
             raise ValueError(
                 f"units.parquet: {' and '.join(names)} scored different units or tokens"
-                f" of {ours[1].split or ours[1].step} (step {ours[1].step}): score them again"
+                f" of {ours['split'] or ours['step']} (step {ours['step']}): score them again"
             )
         pairs.append((*columns, *their_columns))
     return estimate(subtract_ratios, pairs, results.bootstrap_samples)
@@ -192,9 +186,9 @@ def add_up(
     variances = over_units, spread
     if not any(variances):
         return found
-    (low, high), p = combine(found.value, *variances)
+    interval, p = combine(found.value, *variances)
     units, seeds = (one and math.sqrt(one.value) for one in variances)
-    return replace(found, low=low, high=high, p=p, errors=(units, seeds))
+    return replace(found, interval=interval, p=p, errors=(units, seeds))
 
 
 def bootstrap(statistic: Callable[..., np.ndarray], columns: Columns, samples: int) -> float:
@@ -236,12 +230,12 @@ def combine(value: float, *variances: Variance | None) -> tuple[Interval, float]
 
 
 def compare_seeds(
-    results: Results, first: Side, second: Side, transform: Transform = float
+    results: Results, first: Place, second: Place, transform: Transform = float
 ) -> Estimate | None:
     """Return the mean difference first - second of two models' numbers, paired by seed (`pair_up`),
     with Student's interval if there are several pairs; None if there is none.
     """
-    sides = ((side[0], results.by_seed(*side)) for side in (first, second))
+    sides = ((place["model"], results.by_seed(place)) for place in (first, second))
     gaps = [transform(ours) - transform(theirs) for ours, theirs in pair_up(*sides)]
     return add_up(gaps) if gaps else None
 
@@ -275,8 +269,8 @@ def judge(interval: Interval | None, expected: int, printed: float | None = None
     return OPEN if low <= 0 <= high else HOLDS
 
 
-def loss(split: str, entities: str, measure: str = "loss", **part: str) -> Key:
-    """Return the key of the loss (or another score) of a split or a part, these entities given."""
+def loss(split: str, entities: str, measure: str = "loss", **part: Any) -> Place:
+    """Return the place of the loss, or another score, of a split or a part of it."""
     return at("perplexity", measure, split, entities=entities, **part)
 
 
@@ -284,36 +278,29 @@ def judged_split(results: Results) -> str:
     """Return the first split with scores per unit, on which claims are judged: test, dev, others in
     alphabetical order; "" if there is none.
     """
-    splits = results.units.splits("perplexity", "nll")
+    splits = results.units.distinct("split", "perplexity", measure="nll")
     return next((split for split in ("test", "dev", *sorted(splits)) if split in splits), "")
 
 
-def compare_loss(results: Results, against: ModelEntry | None, given: str) -> Estimate | None:
-    """Return the loss of the model under test with entities minus that of another model with
-    entities ``given`` ("on", "off" or "shuffled"), in nats per token on the split that claims are
-    judged on; None if either was not scored.
-    """
-    split = judged_split(results)
-    return compare(results, (results.proposed, loss(split, "on")), (against, loss(split, given)))
-
-
 def compare_all(results: Results) -> Iterator[tuple[ModelEntry, str, Estimate]]:
-    """Compare the model under test, with entities, with the baseline; with itself without entities
-    and with shuffled ids, if it reads any; and with every control, with entities on or off,
-    whichever lowers the control's loss. Yield the other model, its condition and the difference.
+    """Compare the loss of the model under test, with entities, with that of the baseline; of itself
+    without entities and with shuffled ids, if it reads any; and of every control, with entities on
+    or off, whichever lowers the control's loss. Yield the other model, its condition ("on", "off",
+    "shuffled") and the difference in nats per token on the split that claims are judged on.
     """
     ours, split = results.proposed, judged_split(results)
-    pairs = [(results.baseline, "off")]
-    if ours is not None and ours.has_entities:
+    if ours is None:
+        return
+    pairs = [(results.baseline, "off")] if results.baseline else []
+    if ours.has_entities:
         pairs += [(ours, "off"), (ours, "shuffled")]
-    for model in results.controls:
-        given = ("on", "off") if model.has_entities else ("off",)
-        known = [(results.statistic(model, loss(split, one)).value, one) for one in given]
-        scored = [(mean, one) for mean, one in known if mean is not None]
-        pairs.append((model, min(scored, key=itemgetter(0), default=(0, "off"))[1]))
+    for model in (entry for entry in results.trained if entry.role == "control"):
+        means = {one: results.mean(loss(split, one, model=model)) for one in ("on", "off")}
+        scored = {one: mean for one, mean in means.items() if mean is not None}
+        pairs.append((model, min(scored, key=lambda one: scored[one], default="off")))
     for against, condition in pairs:
-        found = compare_loss(results, against, condition)
-        if found is not None and against is not None:
+        sides = loss(split, "on", model=ours), loss(split, condition, model=against)
+        if found := compare(results, *sides):
             yield against, condition, found
 
 
@@ -335,12 +322,10 @@ class Pair(NamedTuple):
         return ((self.first + self.second) / self.examples - self.difference**2) / self.examples
 
 
-def find_pairs(results: Results, model: ModelEntry, key: Key) -> list[Pair]:
-    """Return a model's pairs, one per seed; ``key`` names ``only_first`` or ``only_second``."""
-    first, second = (
-        results.by_seed(model, replace(key, measure=name)) for name in ("only_first", "only_second")
-    )
-    count = round(results.count(model, key) or 0)
+def find_pairs(results: Results, place: Place) -> list[Pair]:
+    """Return the pairs of a place whose measure is ``only_first``, one per seed."""
+    first, second = results.by_seed(place), results.by_seed({**place, "measure": "only_second"})
+    count = round(results.count(place) or 0)
     return [Pair(int(first[seed]), int(second[seed]), count) for seed in first if seed in second]
 
 

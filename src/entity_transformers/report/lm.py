@@ -12,10 +12,10 @@ from functools import partial
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import figures, intervals, paper, vectors
-from entity_transformers.report.figures import Bar, Figure, Panel, Rows, choose_colours
+from entity_transformers.report.figures import Bar, Figure, Panel, choose_colours
 from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import Estimate, loss
-from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place, models, values
+from entity_transformers.report.pivot import Line, Measure, Part, Pivot, Place, models, values
 from entity_transformers.report.results import Results, sort_by_era, summarise
 from entity_transformers.report.table import MISSING, Number
 
@@ -114,7 +114,7 @@ MODELS = Pivot(
     name="models",
     title="The models and their training",
     step=STEP,
-    rows=(models(),),
+    rows=(models,),
     columns=(
         Measure(
             "Labels",
@@ -123,7 +123,7 @@ MODELS = Pivot(
         Measure(
             "Seeds",
             digits=0,
-            cell=lambda results, row: len(results.by_seed(row["model"], at(STEP, "parameters"))),
+            cell=lambda results, row: len(results.by_seed({**row, "measure": "parameters"})),
         ),
         Measure("Parameters", "parameters", 0),
         Measure("Steps", "steps", 0),
@@ -166,8 +166,7 @@ def read_line(
         colour=choose_colours(results)[model.name],
         x=curves.index.tolist(),
         y=curves.mean(axis=1).tolist(),
-        low=curves.min(axis=1).tolist() if front else None,
-        high=curves.max(axis=1).tolist() if front else None,
+        band=(curves.min(axis=1).tolist(), curves.max(axis=1).tolist()) if front else None,
         dash="--" if off else "-",
         mark=figures.choose_marks(results)[model.name],
         front=front,
@@ -211,13 +210,13 @@ def read_bits(results: Results, model: ModelEntry, less: bool = False) -> Estima
     """Return bits per byte of test without entities (``less``: minus the baseline's on the same
     documents), with an interval: nats per token times what one nat is in bits per byte.
     """
-    key, base = loss(SPLIT, OFF), results.baseline
+    place, base = loss(SPLIT, OFF, model=model), results.baseline
     if not less:
-        found = intervals.describe(results, (model, key))
+        found = intervals.describe(results, place)
     else:
-        found = None if model is base else intervals.compare(results, (model, key), (base, key))
-    bits = results.statistic(model, loss(SPLIT, OFF, "bits_per_byte")).value
-    nats = results.statistic(model, key).value
+        other = {**place, "model": base}
+        found = None if model is base else intervals.compare(results, place, other)
+    bits, nats = results.mean({**place, "measure": "bits_per_byte"}), results.mean(place)
     return found.scale(bits / nats) if found and bits and nats else None
 
 
@@ -225,16 +224,16 @@ def read_cached(results: Results, model: ModelEntry) -> float | None:
     """Return bits per byte of test, times the share of the loss that the largest cache leaves."""
     largest = max(map(int, results.frame.distinct("size", "cache", measure="loss")), default=0)
     cached, alone = (
-        results.statistic(model, at("cache", "loss", SPLIT, size=size)).value
-        for size in (largest, 0)
+        results.mean(at("cache", "loss", SPLIT, model=model, size=size)) for size in (largest, 0)
     )
-    bits = results.statistic(model, loss(SPLIT, OFF, "bits_per_byte")).value
+    bits = results.mean(loss(SPLIT, OFF, "bits_per_byte", model=model))
     return bits * (cached / alone) if largest and bits and cached and alone else None
 
 
 def _list_systems(results: Results, _: Place) -> Iterator[Line]:
     for model in list_systems(results):
-        yield (model.label, model.kind.era, str(model.kind.year)), {"model": model}
+        texts = {"System": model.label, "Era": model.kind.era, "Year": str(model.kind.year)}
+        yield texts, {"model": model}
 
 
 def _cost(heading: str, name: str) -> Measure:
@@ -247,7 +246,7 @@ OVERVIEW = Pivot(
     name="overview",
     title="Every system",
     step=STEP,
-    rows=(Axis(("System", "Era", "Year"), _list_systems),),
+    rows=(_list_systems,),
     columns=(
         Measure("Parameters", "parameters", 0),
         _cost("Tokens seen", "seen"),
@@ -283,11 +282,14 @@ def draw_overview(results: Results) -> Figure | None:
     for model in list_systems(results):
         seconds, colour = read_costs(results, model)["seconds"].value, colours[model.name]
         label = model.label + ("" if seconds is None else f", {seconds:,.0f} s")
-        found, f1 = read_bits(results, model), intervals.describe(results, (model, vectors.F1))
+        found, f1 = (
+            read_bits(results, model),
+            intervals.describe(results, {**vectors.F1, "model": model}),
+        )
         bits.append(Bar(label, found, colour) if found else None)
         scores.append(Bar(label, replace(f1, percent=True), colour) if f1 else None)
-    titles = f"Bits per byte ({SPLIT})", "Strict span F1 of the tagger in %"
-    return figures.draw_intervals([Rows(*one) for one in zip(titles, (bits, scores), strict=True)])
+    panels = {f"Bits per byte ({SPLIT})": bits, "Strict span F1 of the tagger in %": scores}
+    return figures.draw_intervals(panels)
 
 
 LEARNT = -0.02
@@ -322,8 +324,9 @@ def list_adapters(results: Results) -> dict[str, ModelEntry]:
 
 def subtract_adapters(results: Results, ours: str, theirs: str) -> Estimate | None:
     """Return one entry's loss minus another's, labels given; None if either was not scored."""
-    listed, key = list_adapters(results), loss(intervals.judged_split(results), "on")
-    return intervals.compare(results, (listed.get(ours), key), (listed.get(theirs), key))
+    listed, split = list_adapters(results), intervals.judged_split(results)
+    sides = (loss(split, "on", model=listed.get(name)) for name in (ours, theirs))
+    return intervals.compare(results, *sides)
 
 
 def _find_control(results: Results, place: Place, name: str) -> Place | None:

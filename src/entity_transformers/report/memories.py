@@ -2,7 +2,7 @@
 token, of models that read with and without labels and with caches around them (step mentions); and
 that of models with room for few entities (step capacity).
 
-A side is the place (`report.pivot`) of a model in one condition: its ``labels``, the ``size`` of
+A side is the place (`report.frame`) of a model in one condition: its ``labels``, the ``size`` of
 the cache around it (0: none), and, in step capacity, ``rows``, the entities that it has room for.
 """
 
@@ -14,22 +14,9 @@ from statistics import fmean
 from typing import Any
 
 from entity_transformers.kinds import KINDS, ModelEntry
-from entity_transformers.report import figures
+from entity_transformers.report import figures, pivot
 from entity_transformers.report.frame import at
-from entity_transformers.report.pivot import (
-    Measure,
-    Part,
-    Pivot,
-    Place,
-    cross,
-    first_split,
-    found,
-    is_scored,
-    models,
-    side,
-    subtract,
-    values,
-)
+from entity_transformers.report.pivot import Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 
@@ -56,9 +43,9 @@ def describe(entry: Mapping[str, Any]) -> str:
 def list_trained(results: Results) -> dict[str, str]:
     """Return the trained entries' names in the table, with the entry's own if two are alike."""
     texts = {name: describe(entry) for name, entry in results.recall.items()}
-    count, there = Counter(texts.values()), {model for model, _ in results.frame.runs(ALL)}
+    count = Counter(texts.values())
     named = {name: f"{text} ({name})" if count[text] > 1 else text for name, text in texts.items()}
-    return {name: text for name, text in named.items() if name in there}
+    return {name: text for name, text in named.items() if results.has({**ALL, "model": name})}
 
 
 def _list_distances(results: Results) -> dict[str, str]:
@@ -71,8 +58,9 @@ def _list_distances(results: Results) -> dict[str, str]:
 
 
 def _say_recall(results: Results) -> str:
-    rows = results.frame.find(RECALL).drop_duplicates("measure").set_index("measure")
-    told, questions = rows["value"], next(iter(results.frame.runs(ALL).values())).count
+    rows = results.frame.find(RECALL)
+    told = rows.drop_duplicates("measure").set_index("measure")["value"]
+    questions = rows["count"][rows["distance"] == LATER].iloc[0]
     return f"""Every model read {told["documents"]:,.0f} documents with {told["entities"]:.0f}
         entities and {told["windows"]:.0f} windows of {told["window"]:.0f} tokens, and was scored on
         {questions:,} questions in later windows. Chance is {told["chance"]:.2f}."""
@@ -83,8 +71,8 @@ RECALLED = Pivot(
     title="Synthetic recall: what the memory carries beyond the window (not in the paper)",
     step=RECALL,
     where={"measure": "accuracy"},
-    rows=(values("model", list_trained, "Model and gradient"),),
-    columns=(cross(values("distance", _list_distances, "Distance"), [Measure("")]),),
+    rows=(pivot.values("model", list_trained, "Model and gradient"),),
+    columns=(pivot.cross(pivot.values("distance", _list_distances, "Distance"), [Measure("")]),),
     measures="""The share of correct answers to questions about facts that the first window of a
         generated document states, and that later windows can see only through the memory.""",
     note=_say_recall,
@@ -98,15 +86,14 @@ def draw_recall(results: Results) -> figures.Figure | None:
     """
     bars, chance = list[figures.Bar](), None
     for name, label in list_trained(results).items():
-        entry, shares = results.recall[name], results.by_seed(name, ALL).values()
+        entry, shares = results.recall[name], results.by_seed({**ALL, "model": name}).values()
         colour = figures.PROPOSED if entry.get("memory_gradient_windows", 0) else figures.BASELINE
         colour = colour if "entities" in KINDS[entry["kind"]].can else figures.INK
-        number = Number(fmean(shares), low=min(shares), high=max(shares))
+        number = Number(fmean(shares), interval=(min(shares), max(shares)))
         bars.append(figures.Bar(label, number, colour))
-        chance = results.statistic(name, at(RECALL, "chance")).value
-    return figures.draw_intervals(
-        [figures.Rows("", bars, chance)], "Facts recalled beyond the window"
-    )
+        chance = results.mean(at(RECALL, "chance", model=name))
+    label = "Facts recalled beyond the window"
+    return figures.draw_intervals({"": bars}, label, dotted=chance)
 
 
 FAR = "far"
@@ -133,7 +120,7 @@ def list_sides(results: Results, table: Pivot, model: ModelEntry) -> list[Place]
 
 def read_loss(results: Results, one: Place) -> float:
     """Return the mean loss over seeds; NaN if there is none."""
-    mean = results.statistic(*side(one, measure="loss")).value
+    mean = results.mean({**one, "measure": "loss"})
     return float("nan") if mean is None else mean
 
 
@@ -149,16 +136,14 @@ def count_bytes(results: Results, one: Place) -> float:
     found = 4.0 * size * (width + 1) if (size := int(one["size"])) else 0.0
     if one["labels"] == "none" or not hasattr(lm, "entity_lag"):
         return found
-    entities = results.statistic(*side(one, measure="entities", scope="")).value or 0.0
+    entities = results.mean({**one, "measure": "entities", "scope": ""}) or 0.0
     entity = 4 * (lm.width + lm.pointer_forms * lm.pointer_tokens + 2)
     waiting = 4 * (lm.entity_lag + lm.pointer_tokens) * (lm.width + 2)
     return found + entities * entity + waiting
 
 
 def _less(heading: str, against: Any, scope: str = "all") -> Measure:
-    """Return a column of the row's loss minus another side's, paired by document and seed, over all
-    tokens or those far from their entity's last mention; a dash if the sides are the same.
-    """
+    """Return a column of the row's loss minus another side's, over all tokens or far ones alone."""
     return Measure(heading, "loss", 4, place={"scope": scope}, against=against)
 
 
@@ -175,8 +160,13 @@ MENTIONS = Pivot(
     title="Where a memory pays",
     step="mentions",
     where={"measure": "loss"},
-    rows=(first_split(), models(), values("labels", LABELS, "Labels"), found("size", "Cache")),
-    keep=is_scored,
+    rows=(
+        pivot.first_split,
+        pivot.models,
+        pivot.values("labels", LABELS, "Labels"),
+        pivot.found("size", "Cache"),
+    ),
+    keep=pivot.is_scored,
     columns=(
         Measure("Entities", "entities", 0, shows="plain"),
         KIB,
@@ -214,13 +204,13 @@ CAPACITY = Pivot(
     step="capacity",
     where={"measure": "loss"},
     rows=(
-        first_split(),
-        found("rows", "Entities"),
-        found("size", "Recent tokens"),
-        models(),
-        values("labels", LABELS, "Labels"),
+        pivot.first_split,
+        pivot.found("rows", "Entities"),
+        pivot.found("size", "Recent tokens"),
+        pivot.models,
+        pivot.values("labels", LABELS, "Labels"),
     ),
-    keep=is_scored,
+    keep=pivot.is_scored,
     columns=(
         KIB,
         LOSS,
@@ -255,7 +245,7 @@ def say_capacity(results: Results) -> Iterator[str]:
         fits = [one for one in sides if _as_heavy(results, one) == recent]
         if fits:
             most = max(fits, key=lambda one: count_bytes(results, one))
-            gap = subtract(results, *({**one, "scope": "all"} for one in (most, recent)))
+            gap = pivot.subtract(results, *({**one, "scope": "all"} for one in (most, recent)))
             gains.append(
                 f"{gap} from {size:,} tokens ({most['rows']:,} entities, {most['size']:,} tokens)"
             )
@@ -268,25 +258,25 @@ def draw_capacity(results: Results) -> figures.Figure | None:
     """Loss by the size of the memory beside the model, in entries (entities and recent tokens
     together) and in bytes. The dashed line is the baseline, which has recent tokens alone.
     """
-    drawn = list[tuple[list[Place], dict[str, Any]]]()
+    by_entries, by_bytes = list[figures.Line](), list[figures.Line]()
+
+    def add(label: str, colour: str, sides: list[Place], **look: Any) -> None:
+        losses = [read_loss(results, one) for one in sides]
+        entries = [(one["rows"] or 0) + one["size"] for one in sides]
+        kept = [count_bytes(results, one) / 1024 for one in sides]
+        by_entries.append(figures.Line(label, colour, entries, losses, **look))
+        by_bytes.append(figures.Line(label, colour, kept, losses, **look))
+
     if results.baseline is not None and (recent := list(list_recent(results).values())):
-        name = f"{results.baseline.label}, recent tokens alone"
-        drawn.append((recent, {"label": name, "colour": figures.INK, "dash": "--"}))
+        label = f"{results.baseline.label}, recent tokens alone"
+        add(label, figures.INK, recent, dash="--")
     for model in results.measured("capacity"):
         by_share = defaultdict[float, list[Place]](list)
         for one in list_sides(results, CAPACITY, model):
             by_share[round(one["size"] / max(1, one["rows"] + one["size"]), 2)].append(one)
+        colour = figures.choose_colours(results)[model.name]
         for (share, own), mark in zip(sorted(by_share.items()), "os^Dv", strict=False):
-            name = f"{model.label}, {share:.0%} recent tokens"
-            colour = figures.choose_colours(results)[model.name]
-            drawn.append((own, {"label": name, "colour": colour, "mark": mark}))
-    by_entries, by_bytes = list[figures.Line](), list[figures.Line]()
-    for sides, look in drawn:
-        losses = [read_loss(results, one) for one in sides]
-        entries = [(one["rows"] or 0) + one["size"] for one in sides]
-        kept = [count_bytes(results, one) / 1024 for one in sides]
-        by_entries.append(figures.Line(x=entries, y=losses, **look))
-        by_bytes.append(figures.Line(x=kept, y=losses, **look))
+            add(f"{model.label}, {share:.0%} recent tokens", colour, own, mark=mark)
     where = "remembered beside the model"
     left = figures.Panel(by_entries, f"Entries {where}", "Loss in nats per token", log=True)
     return figures.draw_lines((left, figures.Panel(by_bytes, f"KiB {where}", log=True)))

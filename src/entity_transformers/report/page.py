@@ -210,20 +210,23 @@ def summarise_models(results: Results) -> dict[str, dict[str, float]]:
 def _measure(results: Results, model: ModelEntry) -> Iterator[tuple[str, float | None]]:
     split, group = perplexity.class_split(results), next(iter(results.groups), "")
     given, hidden = "on" if model.has_entities else "off", perplexity.PSEUDO
-    keys = {
+    places = {
         "dev_loss": at("lm", "best_loss", "dev"),
         "perplexity": loss(split, given, "perplexity"),
         "pseudo_perplexity": at(hidden, hidden, "test", entities=given),
-        "lambada_accuracy": perplexity.lambada_key("last_word_accuracy"),
-        "mention_similarity": vectors.similarity_key(group, "words", given, "mention_similarity"),
+        "lambada_accuracy": perplexity.place_passages("last_word_accuracy"),
+        "mention_similarity": vectors.place_similarity(group, "words", given, "mention_similarity"),
         "ner_f1": vectors.F1,
     }
     for task in results.frame.distinct("task", "transfer", measure="accuracy"):
-        key = at("transfer", "accuracy", "test", task=task, variant="full")
-        keys[f"{task.replace(' ', '_')}_accuracy"] = key
-    for name, key in keys.items():
-        yield name, results.statistic(model, key).value
-    yield "lambada_nats", results.statistic(model, perplexity.LAST_WORD, math.log).value
+        place = at("transfer", "accuracy", "test", task=task, variant="full")
+        places[f"{task.replace(' ', '_')}_accuracy"] = place
+    for name, place in places.items():
+        yield name, results.mean({**place, "model": model})
+    yield (
+        "lambada_nats",
+        results.statistic({**perplexity.LAST_WORD, "model": model}, math.log).value,
+    )
     for side in memories.list_sides(results, memories.CAPACITY, model):
         yield f"loss_of_{side['rows'] + side['size']}", memories.read_loss(results, side)
     if model in results.measured("kept_cache")[:1]:

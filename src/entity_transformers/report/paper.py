@@ -35,8 +35,6 @@ TABLE2 = {
     ("gpt2e", "dev"): LanguageModel(1.20, 0.187, 0.290),
     ("gpt2", "dev"): LanguageModel(1.19, 0.184, 0.298),
 }
-# section 5, per word of 10,000-word vocabularies
-WORD_PERPLEXITIES = {"EntityNLM": 161.64, "YangLM": 114.0, "SetLM": 107.0}
 
 TABLE3 = {"gpt2e": 196.81, "gpt2": 219.97}
 

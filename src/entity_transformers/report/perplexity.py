@@ -6,28 +6,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import permutations
 
 from matplotlib.figure import Figure
 
 from entity_transformers.kinds import ModelEntry
-from entity_transformers.report import intervals, lm, paper
-from entity_transformers.report.figures import Bar, Rows, choose_colours, draw_intervals
-from entity_transformers.report.frame import Key, at
+from entity_transformers.report import intervals, lm, paper, pivot
+from entity_transformers.report.figures import Bar, choose_colours, draw_intervals
+from entity_transformers.report.frame import at
 from entity_transformers.report.intervals import INERT, INTERVAL, MARGIN, OPEN, UNUSED, loss
-from entity_transformers.report.pivot import (
-    Axis,
-    Line,
-    Measure,
-    Part,
-    Pivot,
-    Place,
-    entities,
-    found,
-    models,
-    nest,
-    values,
-)
+from entity_transformers.report.pivot import Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import GENERATED, Results, write_pair, write_scored
 from entity_transformers.report.table import MISSING, Cell, Number
 
@@ -52,21 +41,27 @@ def class_split(results: Results) -> str:
 
 def _rows(results: Results, place: Place) -> Iterator[Line]:
     """Yield training, then for each split every model in each condition and the difference."""
+    process = {"Process": PROCESSES["train"]}
     for model in results.measured(lm.STEP):
         given = "on" if model.has_entities else MISSING
         where = {"step": lm.STEP, "split": "train", "model": model, "entities": ""}
-        if results.by_seed(model, at(lm.STEP, "loss", "train")):  # n-gram counts have none
-            yield (PROCESSES["train"], write_scored(model), given), where
+        if results.by_seed(at(lm.STEP, "loss", "train", model=model)):  # n-gram counts have none
+            yield {**process, "Model": write_scored(model), "Entities": given}, where
+    conditions = (
+        partial(pivot.models, scored=True),
+        partial(pivot.entities, conditions=CONDITIONS),
+    )
     ours, theirs = results.proposed, results.baseline
     for split in scored_splits(results):
-        shown, about = PROCESSES.get(split, split), {**place, "split": split, "measure": "loss"}
-        for texts, one in nest(results, about, models(scored=True), entities(CONDITIONS)):
-            yield (shown, *texts), one
-        sides = (ours, loss(split, "on")), (theirs, loss(split, "off"))
-        if ours and theirs and all(results.by_seed(*one) for one in sides):
-            against = {"model": theirs, "entities": "off"}
-            one = {**about, "model": ours, "entities": "on", "against": against}
-            yield (shown, write_pair(ours, theirs), "on"), one
+        process = {"Process": PROCESSES.get(split, split)}
+        about = {**place, "split": split, "measure": "loss"}
+        for texts, one in pivot.nest(results, about, *conditions):
+            yield {**process, **texts}, one
+        sides = loss(split, "on", model=ours), loss(split, "off", model=theirs)
+        if ours and theirs and all(map(results.by_seed, sides)):
+            minus = {"model": theirs, "entities": "off"}
+            one = {**about, "model": ours, "entities": "on", "minus": minus}
+            yield {**process, "Model": write_pair(ours, theirs), "Entities": "on"}, one
 
 
 def _is_main(place: Place) -> bool:
@@ -74,14 +69,10 @@ def _is_main(place: Place) -> bool:
     return place["entities"] in ("", "on") or not place["model"].has_entities
 
 
-def _printed(heading: str, name: str, digits: int) -> Measure:
-    """Return a column of the paper's numbers in the rows that the paper prints."""
-
-    def cell(results: Results, place: Place) -> float | None:
-        printed = paper.TABLE2.get((results.printed(place["model"]), place["split"]))
-        return getattr(printed, name) if printed is not None and _is_main(place) else None
-
-    return Measure(heading, digits=digits, cell=cell)
+def _printed2(results: Results, place: Place, name: str) -> float | None:
+    """Return one of the paper's numbers in the rows that the paper prints."""
+    printed = paper.TABLE2.get((results.printed(place["model"]), place["split"]))
+    return getattr(printed, name) if printed is not None and _is_main(place) else None
 
 
 def _time(results: Results, place: Place) -> Number:
@@ -93,14 +84,14 @@ TABLE2 = Pivot(
     name="table2",
     title="Table 2: loss and perplexity on the corpus",
     step=STEP,
-    rows=(Axis(("Process", "Model", "Entities"), _rows),),
+    rows=(_rows,),
     columns=(
         Measure("PPL", "loss", scale=math.exp),
-        _printed("Paper PPL", "perplexity", 2),
+        Measure("Paper PPL", cell=partial(_printed2, name="perplexity")),
         Measure("Loss", "loss", 4, compare="units"),
-        _printed("Paper loss", "loss", 3),
+        Measure("Paper loss", digits=3, cell=partial(_printed2, name="loss")),
         Measure("Time per step", digits=3, cell=_time),
-        _printed("Paper time", "seconds", 3),
+        Measure("Paper time", digits=3, cell=partial(_printed2, name="seconds")),
         Measure("PPL per word", "perplexity_word"),
         Measure("Bits per byte", "bits_per_byte", 4),
     ),
@@ -152,8 +143,9 @@ def _list_differences(results: Results, _: Place) -> Iterator[Line]:
     for against, given, gap in intervals.compare_all(results):
         own = against == results.proposed and abs(gap.value) < INERT
         verdict = UNUSED if own else intervals.name_difference(gap.interval)
-        shown = against.label, given if against.has_entities else MISSING
-        yield shown, {"found": gap, "verdict": verdict}
+        condition = given if against.has_entities else MISSING
+        texts = {"Against": against.label, "Entities": condition}
+        yield texts, {"found": gap, "verdict": verdict}
 
 
 def _tested(results: Results) -> str:
@@ -162,9 +154,13 @@ def _tested(results: Results) -> str:
     return "GPT2E" if ours is None else ours.label + " with entities" * ours.has_entities
 
 
-def _say_not_run(results: Results) -> str:
+def _explain_controls(results: Results) -> str:
     missing = list_missing_controls(results, results.trained)
-    return f" Controls that were not run: {', '.join(missing)}." if missing else ""
+    not_run = f" Controls that were not run: {', '.join(missing)}." if missing else ""
+    return f"""“{OPEN.capitalize()}” means that the interval includes zero, “equivalent”
+        that all of it lies within ±{MARGIN}, and “{UNUSED}” that the contents of the memory change
+        the loss by less than {INERT}. {INTERVAL} A control is read with or without entities,
+        whichever gives it the lower loss.{not_run}"""
 
 
 CONTROLS = Pivot(
@@ -173,7 +169,7 @@ CONTROLS = Pivot(
         f"{_tested(results)} against the controls ({intervals.judged_split(results)})"
     ),
     step=STEP,
-    rows=(Axis(("Against", "Entities"), _list_differences),),
+    rows=(_list_differences,),
     columns=(
         Measure("Difference", digits=4, cell="found"),
         Measure("p", digits=4, cell=lambda _, row: row["found"].p),
@@ -186,12 +182,7 @@ CONTROLS = Pivot(
         f"""The loss of {_tested(results)} minus that of the other model, in
         nats per token. Below zero the former is better."""
     ),
-    note=lambda results: (
-        f"""“{OPEN.capitalize()}” means that the interval includes zero, “equivalent”
-        that all of it lies within ±{MARGIN}, and “{UNUSED}” that the contents of the memory change
-        the loss by less than {INERT}. {INTERVAL} A control is read with or without entities,
-        whichever gives it the lower loss.{_say_not_run(results)}"""
-    ),
+    note=_explain_controls,
 )
 
 
@@ -205,12 +196,13 @@ def _list_others(results: Results, _: Place) -> Iterator[Line]:
         alike = [one for one in others[:place] if _trained_alike(one, ours)]
         for theirs in filter(None, (results.baseline, *alike)):
             first, second = (
-                (one, loss(split, "on" if one.has_entities else "off")) for one in (ours, theirs)
+                loss(split, "on" if one.has_entities else "off", model=one)
+                for one in (ours, theirs)
             )
             gap = intervals.compare(results, first, second)
             if gap is not None:
                 about = {"found": gap, "verdict": intervals.name_difference(gap.interval)}
-                yield (ours.label, theirs.label), about
+                yield {"Model": ours.label, "Minus": theirs.label}, about
 
 
 def _trained_alike(one: ModelEntry, other: ModelEntry) -> bool:
@@ -225,7 +217,7 @@ OTHERS = Pivot(
         f"Further models against the baseline ({intervals.judged_split(results)})"
     ),
     step=STEP,
-    rows=(Axis(("Model", "Minus"), _list_others),),
+    rows=(_list_others,),
     columns=CONTROLS.columns,
     measures="""The loss of the first model minus that of the second, in nats per token, each with
         the entities that it is given. Comparisons with models that were trained in the same way
@@ -249,9 +241,9 @@ BY_CLASS = Pivot(
     title=lambda results: f"Perplexity by class of the predicted token ({class_split(results)})",
     step=STEP,
     rows=(
-        values("split", lambda results: {class_split(results): ""}),
-        values("class", _classes, "Predicted token"),
-        models(scored=True),
+        pivot.values("split", lambda results: {class_split(results): ""}),
+        pivot.values("class", _classes, "Predicted token"),
+        partial(pivot.models, scored=True),
     ),
     columns=(
         Measure("Tokens", "loss", shows="count", place={"entities": "off"}),
@@ -268,7 +260,7 @@ HIDDEN = Pivot(
     title="Pseudo-perplexity of the models that predict hidden tokens",
     step=PSEUDO,
     where={"measure": "pseudo_perplexity"},
-    rows=(found("split", "Split"), models(), entities()),
+    rows=(pivot.found("split", "Split"), pivot.models, pivot.entities),
     columns=(
         Measure("Pseudo-PPL"),
         Measure("Nats per hidden token", "pseudo_loss", 4),
@@ -294,25 +286,25 @@ def draw_differences(results: Results) -> Figure | None:
         bars.append(Bar(label, gap, colours[model.name]))
     split = intervals.judged_split(results)
     label = f"Nats per token ({split}), {_tested(results)} minus each of these"
-    return draw_intervals([Rows("", bars)], label, MARGIN)
+    return draw_intervals({"": bars}, label, MARGIN)
 
 
 LAMBADA = "lambada"
 """The name of the step and of its split."""
 
 
-def lambada_key(measure: str) -> Key:
-    """Return the key of a score of the passages without entities."""
+def place_passages(measure: str) -> Place:
+    """Return the place of a score of the passages without entities."""
     return at(LAMBADA, measure, LAMBADA, entities="off")
 
 
-LAST_WORD = lambada_key("last_word_perplexity")
+LAST_WORD = place_passages("last_word_perplexity")
 
 
 def _printed3(results: Results, place: Place) -> Cell | float | None:
     printed = {} if results.passages == GENERATED else paper.TABLE3
     nats = {model: math.log(perplexity) for model, perplexity in printed.items()}
-    if "against" in place:
+    if "minus" in place:
         return Number(nats["gpt2e"] - nats["gpt2"] if nats else None, signed=True)
     return nats.get(results.printed(place["model"]))
 
@@ -324,7 +316,7 @@ TABLE3 = Pivot(
     ),
     step=LAMBADA,
     where={"split": LAMBADA, "entities": "off"},
-    rows=(models(scored=True, difference=True),),
+    rows=(partial(pivot.models, scored=True, difference=True),),
     columns=(
         Measure("Paper nats", digits=4, compare="cell", cell=_printed3),
         Measure("Last word nats", "last_word_perplexity", 4, compare="units", scale=math.log),
@@ -354,15 +346,19 @@ def _guided(results: Results, _: Place) -> Iterator[Line]:
     for ours, theirs in permutations(results.measured(LAMBADA), 2):
         guided = ours.labels == "gold" and getattr(ours.lm, "antecedent_weight", 0.0) > 0
         if guided and ours.kind == theirs.kind:
-            key = lambada_key("right")
-            first, second = (results.units.find(one.name, key) for one in (ours, theirs))
+            first, second = (
+                results.units.at({**place_passages("right"), "model": one})
+                for one in (ours, theirs)
+            )
             pairs = [
                 intervals.make_pair(first[seed].values, second[seed].values)
                 for seed in sorted(first.keys() & second.keys())
             ]
             if pairs:
-                nats = intervals.compare(results, (ours, LAST_WORD), (theirs, LAST_WORD))
-                yield (write_pair(ours, theirs),), {"pairs": pairs, "nats": nats}
+                nats = intervals.compare(
+                    results, {**LAST_WORD, "model": ours}, {**LAST_WORD, "model": theirs}
+                )
+                yield {"Difference": write_pair(ours, theirs)}, {"pairs": pairs, "nats": nats}
 
 
 PAIRED = (
@@ -379,7 +375,7 @@ GUIDED = Pivot(
     name="guided",
     title="A guided head: last words",
     step=LAMBADA,
-    rows=(Axis(("Difference",), _guided),),
+    rows=(_guided,),
     columns=(*PAIRED, Measure("Last word nats", digits=4, cell="nats")),
     measures="A model with a head guided by gold chains, minus each other model of its kind.",
     note=f"{PAIRED_NOTE} Nats are per last word.",

@@ -1,37 +1,26 @@
 """Tables as values: a `Pivot` says what its rows and columns are, and one function fills it.
 
-A *place* is what a cell is about: the model, and the columns of measures.csv that name a number
-(step, split, measure, and further ones). The axes of a row make its place, a column changes it, and
+The axes of a row make the place (`frame.Place`) that its cells are about, a column changes it, and
 the cell is the mean and standard deviation over seeds of the number found there. A row whose place
-has ``against`` is a difference: the number at the place that ``against`` changes is subtracted.
+has ``minus`` is a difference: the number at the place that ``minus`` changes is subtracted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, compress
 from typing import Any
 
 from entity_transformers.kinds import ModelEntry
 from entity_transformers.report import intervals
-from entity_transformers.report.frame import at
+from entity_transformers.report.frame import Place, find_key
 from entity_transformers.report.results import Results, Transform, write_pair, write_scored
 from entity_transformers.report.table import MISSING, Cell, Number, Table, select
 
-Place = Mapping[str, Any]
-Line = tuple[Sequence[Cell], Place]
-"""An entry of an axis: its texts, one per heading, and what it adds to the place."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """What rows or columns are named by: the ``headings`` of the texts, and a function that gives
-    the entries, which may depend on the place that the axes before it have made.
-    """
-
-    headings: tuple[str, ...]
-    entries: Callable[[Results, Place], Iterable[Line]]
+Line = tuple[Mapping[str, Cell], Place]
+"""An entry of an axis: its texts by their headings, and what it adds to the place."""
+Axis = Callable[[Results, Place], Iterable[Line]]
+"""What rows or columns are named by, given the place that the axes before it have made."""
 
 
 def values(
@@ -43,9 +32,9 @@ def values(
 
     def entries(results: Results, _: Place) -> Iterator[Line]:
         for value, text in (names(results) if callable(names) else names).items():
-            yield ((text,) if heading else ()), {column: value}
+            yield ({heading: text} if heading else {}), {column: value}
 
-    return Axis((heading,) if heading else (), entries)
+    return entries
 
 
 def found(column: str, heading: str = "", **where: str) -> Axis:
@@ -57,14 +46,14 @@ def found(column: str, heading: str = "", **where: str) -> Axis:
         numbers = all(value.isdecimal() for value in there)
         for value in sorted(there, key=int) if numbers else there:
             text = Number(int(value), 0) if numbers else value.replace("_", " ")
-            yield ((text,) if heading else ()), {column: value}
+            yield ({heading: text} if heading else {}), {column: value}
 
-    return Axis((heading,) if heading else (), entries)
+    return entries
 
 
-def first_split() -> Axis:
-    """Return an axis of the first split that the step has scored, which is not shown."""
-    return Axis((), lambda results, place: [((), {"split": results.split(place["step"])})])
+def first_split(results: Results, place: Place) -> Iterator[Line]:
+    """Yield the first split that the step has scored, which is not shown."""
+    yield {}, {"split": results.split(place["step"])}
 
 
 def list_pair(results: Results, place: Place) -> list[ModelEntry]:
@@ -72,71 +61,56 @@ def list_pair(results: Results, place: Place) -> list[ModelEntry]:
     return [model for model in results.pair if model in results.measured(place["step"])]
 
 
-def models(scored: bool = False, difference: bool = False) -> Axis:
-    """Return an axis of the step's models, named with the part that predicts if ``scored``; with
+def models(
+    results: Results, place: Place, *, scored: bool = False, difference: bool = False
+) -> Iterator[Line]:
+    """Yield the step's models, named with the part that predicts if ``scored``; with
     ``difference``, the last row is the model under test minus the baseline.
     """
-
-    def entries(results: Results, place: Place) -> Iterator[Line]:
-        listed = results.measured(place["step"])
-        for model in listed:
-            yield (write_scored(model) if scored else model.label,), {"model": model}
-        ours, theirs = results.proposed, results.baseline
-        if difference and ours in listed and theirs in listed and ours and theirs:
-            yield (write_pair(ours, theirs),), {"model": ours, "against": {"model": theirs}}
-
-    return Axis(("Model",), entries)
+    listed = results.measured(place["step"])
+    for model in listed:
+        yield {"Model": write_scored(model) if scored else model.label}, {"model": model}
+    ours, theirs = results.proposed, results.baseline
+    if difference and ours in listed and theirs in listed and ours and theirs:
+        yield {"Model": write_pair(ours, theirs)}, {"model": ours, "minus": {"model": theirs}}
 
 
-def runs(pair: bool = False) -> Axis:
-    """Return an axis of every model, or of those that the paper compares, with entities off and on
-    (once if the model reads none), both in one text.
+def runs(results: Results, place: Place, *, pair: bool = False) -> Iterator[Line]:
+    """Yield every model, or those that the paper compares, with entities off and on (once if the
+    model reads none), both in one text.
     """
-
-    def entries(results: Results, place: Place) -> Iterator[Line]:
-        for model in list_pair(results, place) if pair else results.measured(place["step"]):
-            for given in ("off", "on") if model.has_entities else ("",):
-                name = f"{model.label} {given}".strip()
-                yield (name,), {"model": model, "entities": given or "off"}
-
-    return Axis(("Model",), entries)
+    for model in list_pair(results, place) if pair else results.measured(place["step"]):
+        for given in ("off", "on") if model.has_entities else ("",):
+            name = f"{model.label} {given}".strip()
+            yield {"Model": name}, {"model": model, "entities": given or "off"}
 
 
-def entities(conditions: Sequence[str] = ("on", "off")) -> Axis:
-    """Return an axis of the conditions a model was scored in; a dash if it reads no entities."""
-
-    def entries(results: Results, place: Place) -> Iterator[Line]:
-        model = place["model"]
-        for given in conditions if model.has_entities else ("off",):
-            if is_scored(results, {**place, "entities": given}):
-                yield (given if model.has_entities else MISSING,), {"entities": given}
-
-    return Axis(("Entities",), entries)
+def entities(
+    results: Results, place: Place, *, conditions: Sequence[str] = ("on", "off")
+) -> Iterator[Line]:
+    """Yield the conditions that a model was scored in; a dash if it reads no entities."""
+    model = place["model"]
+    for given in conditions if model.has_entities else ("off",):
+        if is_scored(results, {**place, "entities": given}):
+            yield {"Entities": given if model.has_entities else MISSING}, {"entities": given}
 
 
 def nest(results: Results, place: Place, *axes: Axis) -> list[Line]:
     """Return the entries of nested axes, the outermost first, starting from a place."""
-    lines: list[Line] = [((), place)]
+    lines: list[Line] = [({}, place)]
     for axis in axes:
         lines = [
-            ((*texts, *more), {**so_far, **added})
+            ({**texts, **more}, {**so_far, **added})
             for texts, so_far in lines
-            for more, added in axis.entries(results, so_far)
+            for more, added in axis(results, so_far)
         ]
     return lines
 
 
-def side(place: Place, **change: Any) -> intervals.Side:
-    """Return the model and the key of a place, parts of which ``change`` replaces."""
-    whole = {**place, **change}
-    about = {name: whole[name] for name in whole if name not in ("model", "against")}
-    return whole.get("model"), at(**about)
-
-
 def is_scored(results: Results, place: Place) -> bool:
     """Is there a number for the place, and for what is subtracted? It decides which rows stay."""
-    both = place, {**place, **place.get("against", {})}
-    return all(results.has(*side(one)) for one in both)
+    both = place, {**place, **place.get("minus", {})}
+    return all(map(results.has, both))
 
 
 @dataclass(frozen=True)
@@ -171,7 +145,7 @@ class Measure:
         """Return the column's cell in a row."""
         place = {**row, **self.place} | ({"measure": self.measure} if self.measure else {})
         found: Cell | float | None
-        if "against" in place and self.compare != "cell":
+        if "minus" in place and self.compare != "cell":
             found = self._compare(results, place)
         elif self.against is not None:
             found = self._subtract(results, place)
@@ -186,12 +160,11 @@ class Measure:
         return replace(found, digits=digits, percent=self.percent)
 
     def _read(self, results: Results, place: Place) -> Cell | float | None:
-        model, key = side(place)
         if self.shows == "count":
-            return results.count(model, key)
+            return results.count(place)
         if self.shows == "interval":
-            return intervals.describe(results, (model, key))
-        found = results.statistic(model, key, self.scale)
+            return intervals.describe(results, place)
+        found = results.statistic(place, self.scale)
         return found.value if self.shows == "plain" else found
 
     def _subtract(self, results: Results, place: Place) -> Cell:
@@ -204,15 +177,16 @@ class Measure:
     def _compare(self, results: Results, place: Place) -> Cell | None:
         if not self.compare:
             return None
-        sides = side(place), side(place, **place["against"])
+        sides = place, {**place, **place["minus"]}
         found = intervals.compare(results, *sides) if self.compare == "units" else None
         return found or intervals.compare_seeds(results, *sides, self.scale) or MISSING
 
 
 def subtract(results: Results, ours: Place, theirs: Place) -> Cell:
     """Return one place's number minus another's; a dash if one is missing or both are the same."""
-    first, second = side(ours), side(theirs)
-    return (first != second and intervals.compare(results, first, second)) or MISSING
+    if find_key(ours) == find_key(theirs):
+        return MISSING
+    return intervals.compare(results, ours, theirs) or MISSING
 
 
 Columns = Callable[[Results, Place], Iterable[Measure]]
@@ -223,9 +197,9 @@ def cross(axis: Axis, measures: Sequence[Measure], form: str = "{0}") -> Columns
     """Repeat columns for each entry of an axis; ``form`` joins its text and their headings."""
 
     def columns(results: Results, where: Place) -> Iterator[Measure]:
-        for texts, place in axis.entries(results, where):
+        for texts, place in axis(results, where):
             for one in measures:
-                heading = form.format(*map(str, texts), one.heading)
+                heading = form.format(*map(str, texts.values()), one.heading)
                 yield replace(one, heading=heading, place={**place, **one.place})
 
     return columns
@@ -269,33 +243,38 @@ class Pivot:
 
     def build(self, results: Results) -> Table:
         """Build the table from the results of a study."""
-        parts = ((c,) if isinstance(c, Measure) else c(results, self.about) for c in self.columns)
-        columns, lines = list(chain.from_iterable(parts)), self.list_lines(results)
-        filled = [[one.fill(results, place) for one in columns] for _, place in lines]
-        there = [not self.sparse or {*map(str, cells)} != {MISSING} for cells in filled]
-        lines, filled = list(compress(lines, there)), list(compress(filled, there))
-        headings = [heading for axis in self.rows for heading in axis.headings]
-        order = [headings.index(heading) for heading in self.order or headings]
+        parts = ([c] if isinstance(c, Measure) else c(results, self.about) for c in self.columns)
+        columns = [column for part in parts for column in part]
+        headings: Iterable[str] = ()
+        rows, marked = list[tuple[Cell, ...]](), set[int]()
+        for texts, place in self.list_lines(results):
+            cells = [column.fill(results, place) for column in columns]
+            if self.sparse and is_empty(cells):
+                continue
+            if self.marked(results, place):
+                marked.add(len(rows))
+            headings = self.order or texts
+            rows.append((*(texts[heading] for heading in headings), *cells))
 
         def say(text: Text) -> str:
-            return "" if not lines else text(results) if callable(text) else text
+            return "" if not rows else text(results) if callable(text) else text
 
         table = Table(
             name=self.name,
             title=say(self.title),
-            columns=(*(headings[i] for i in order), *(one.heading for one in columns)),
-            rows=tuple(
-                (*(texts[i] for i in order), *cells)
-                for (texts, _), cells in zip(lines, filled, strict=True)
-            ),
+            columns=(*headings, *(column.heading for column in columns)),
+            rows=tuple(rows),
             measures=say(self.measures),
             note=say(self.note),
             paper_note=say(self.paper_note),
-            marked=frozenset(i for i, line in enumerate(lines) if self.marked(results, line[1])),
+            marked=frozenset(marked),
         )
-        if self.sparse:
-            return select(table, lambda _, cells: {*map(str, cells)} != {MISSING})
-        return table
+        return select(table, lambda _, cells: not is_empty(cells)) if self.sparse else table
+
+
+def is_empty(cells: Sequence[Cell]) -> bool:
+    """Do the cells hold only dashes?"""
+    return {*map(str, cells)} == {MISSING}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from scipy import stats
 from entity_transformers.corpus.layers import is_resolver, split_layer
 from entity_transformers.report import figures
 from entity_transformers.report.intervals import LEVEL, Estimate
-from entity_transformers.report.pivot import Axis, Line, Measure, Part, Pivot, Place
+from entity_transformers.report.pivot import Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Number
 
@@ -70,23 +70,19 @@ def name_kept(policy: str, labels: str) -> str:
 def tell_kept(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the first model that has any, with columns `KEPT`."""
     rows = rows[rows["model"].isin(rows["model"].iloc[:1])]
-    kept = [*zip(rows["policy"].astype(str), rows["labels"].astype(str), strict=True)]
+    rows = rows.astype({name: object for name in rows if rows[name].dtype == "category"})
+    kept = [*zip(rows["policy"], rows["labels"], strict=True)]
     names = {one: name_kept(*one) for one in kept}
     often = Counter(names.values())  # if two resolvers find names, say which
-    told = rows.astype({"text": str, "window": str, "budget": str}).assign(
-        name=[f"{names[one]}, {one[1]}" if often[names[one]] > 1 else names[one] for one in kept]
-    )
-    return told.astype({"window": int, "budget": int})
+    told = [f"{names[one]}, {one[1]}" if often[names[one]] > 1 else names[one] for one in kept]
+    return rows.assign(name=told).astype({"window": int, "budget": int})
 
 
 def read_units(results: Results, step: str) -> pd.DataFrame:
     """Return the nats (``value``) and tokens (``count``) of each unit, [part and `KEPT`, unit], in
     the order of the study, as means over seeds; NaN if a unit has no such tokens.
     """
-    data = results.units.data
-    rows = tell_kept(data[(data["step"] == step) & (data["measure"] == "nll")]).astype(
-        {"part": str}
-    )
+    rows = tell_kept(results.units.find(step, measure="nll"))
     sums = rows.set_index(["part", *KEPT, "seed", "unit"])[["value", "count"]].astype(float)
     # Unstack column by column: given a whole frame, pandas 3.1 mixes up the units' names if another
     # step has units of its own.
@@ -98,6 +94,12 @@ def read_nats(results: Results, step: str) -> pd.DataFrame:
     """Return nats per token, [part and `KEPT`, unit]."""
     units = read_units(results, step)
     return units["value"] / units["count"]
+
+
+def average(results: Results, step: str, part: str = "all") -> tuple[pd.Series, pd.Series]:
+    """Return what `split_original` returns as means over units, in nats per token of a part."""
+    alone, beside = split_original(read_nats(results, step).loc[part])
+    return alone.mean(axis=1), beside.mean(axis=1)
 
 
 def split_original(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -125,7 +127,7 @@ def estimate(gaps: pd.Series) -> Estimate:
     flipped = np.abs(_flip(len(gaps)) @ gaps.to_numpy())
     extreme = int((flipped >= abs(gaps.sum()) * (1 - 1e-12)).sum())
     p = (1 + extreme) / (FLIPS + 1)
-    return Estimate(float(gaps.mean()), low=low, high=high, p=p, units=len(gaps))
+    return Estimate(float(gaps.mean()), interval=(low, high), p=p, units=len(gaps))
 
 
 def subtract(
@@ -134,19 +136,12 @@ def subtract(
     """Return ``ours`` minus ``theirs`` in nats per token of a part, over the units that have such
     tokens and none of the words ``without`` in their names; None for fewer than two units.
     """
-    sides = (part, *ours), (part, *theirs)
-    if not all(side in nats.index for side in sides):
+    first, second = (part, *ours), (part, *theirs)
+    if first not in nats.index or second not in nats.index:
         return None
-    gaps = (nats.loc[sides[0]] - nats.loc[sides[1]]).dropna()
+    gaps = (nats.loc[first] - nats.loc[second]).dropna()
     gaps = gaps[[not any(word in name for word in without) for name in gaps.index]]
     return estimate(gaps) if len(gaps) > 1 else None
-
-
-def are_equivalent(gap: Estimate) -> bool:
-    """Is the whole 90 % interval within ± `EQUIVALENT` (two one-sided tests at 5 %)?"""
-    assert gap.interval is not None
-    half = (gap.interval[1] - gap.value) / stats.t.ppf((1 + LEVEL) / 2, gap.units - 1)
-    return abs(gap.value) + half * stats.t.ppf(0.95, gap.units - 1) < EQUIVALENT
 
 
 def _list_policies(results: Results, place: Place) -> Iterator[Line]:
@@ -157,7 +152,8 @@ def _list_policies(results: Results, place: Place) -> Iterator[Line]:
             str(key[-1]): subtract(nats, key, (text, window, NOTHING, 0)) for key in own.index
         }
         loss = {"loss": own.iloc[0].mean(), "bits": _find_bits(results, place, text, window)}
-        yield (text, Number(window, 0), name), gaps | (loss if name == NOTHING else {})
+        texts = {"Text": text, "Window": Number(window, 0), "Kept": name}
+        yield texts, gaps | (loss if name == NOTHING else {})
 
 
 def _find_bits(results: Results, place: Place, text: str, window: int) -> float | None:
@@ -185,7 +181,7 @@ def make_losses(step: str) -> Pivot:
         name=step,
         title=lambda results: f"What is kept beside the window{name_shown(results, step)}",
         step=step,
-        rows=(Axis(("Text", "Window", "Kept"), _list_policies),),
+        rows=(_list_policies,),
         columns=(
             Measure("Loss", digits=4, cell="loss"),
             Measure("Bits per byte", digits=4, cell="bits"),
@@ -278,15 +274,20 @@ def _decide(one: Contrast, gap: Estimate, p: float) -> str:
         return "supported" if better and gap.value <= one.most else "not supported"
     if better:
         return "better"
-    worse = gap.interval is not None and gap.interval[0] > 0
-    return "equivalent" if are_equivalent(gap) else "worse" if worse else "undecided"
+    assert gap.interval is not None
+    error = (gap.interval[1] - gap.value) / stats.t.ppf((1 + LEVEL) / 2, gap.units - 1)
+    # two one-sided tests at 5 %: is the whole 90 % interval within ± EQUIVALENT?
+    if abs(gap.value) + error * stats.t.ppf(0.95, gap.units - 1) < EQUIVALENT:
+        return "equivalent"
+    return "worse" if gap.interval[0] > 0 else "undecided"
 
 
 def _judged_rows(results: Results, place: Place) -> Iterator[Line]:
     for found in judge_contrasts(results, place["step"]):
         one = found["contrast"]
-        sizes = Number(one.window, 0), Number(one.budget, 0)
-        yield (one.name, found["text"], *sizes, one.ours, one.theirs), found
+        texts = {"": one.name, "Text": found["text"]}
+        texts |= {"Window": Number(one.window, 0), "Kept": Number(one.budget, 0)}
+        yield {**texts, "First": one.ours, "Second": one.theirs}, found
 
 
 def make_contrasts(step: str) -> Pivot:
@@ -295,7 +296,7 @@ def make_contrasts(step: str) -> Pivot:
         name=f"{step}_contrasts",
         title=lambda results: f"The plan's contrasts{name_shown(results, step)}",
         step=step,
-        rows=(Axis(("", "Text", "Window", "Kept", "First", "Second"), _judged_rows),),
+        rows=(_judged_rows,),
         columns=(
             Measure("First minus second", digits=4, cell="gap"),
             Measure("In unseen texts", digits=4, cell="unseen"),
@@ -331,8 +332,7 @@ def read_kib(results: Results) -> tuple[pd.Series, pd.Series]:
 
 def _list_prices(results: Results, _: Place) -> Iterator[Line]:
     """Yield each policy and budget beside the shortest window, with the window of equal loss."""
-    nats = split_original(read_nats(results, CACHE).loc["all"])
-    alone, losses = (one.mean(axis=1) for one in nats)
+    alone, losses = average(results, CACHE)
     windows, held = read_kib(results)
     worst, best = alone.iloc[0], alone.iloc[-1]
     # the longer a window, the lower its loss; interpolate by the logarithm of its length
@@ -341,14 +341,14 @@ def _list_prices(results: Results, _: Place) -> Iterator[Line]:
     prices = {"loss": losses, "share": (worst - losses) / (worst - best), "held": held}
     prices |= {"length": length, "more": more, "times": more / held}
     for (name, budget), row in pd.DataFrame(prices).iterrows():
-        yield (name, Number(budget, 0)), row.to_dict()
+        yield {"Kept": name, "Tokens": Number(budget, 0)}, row.to_dict()
 
 
 PRICES = Pivot(
     name="prices",
     title="What a memory costs against a longer window",
     step=CACHE,
-    rows=(Axis(("Kept", "Tokens"), _list_prices),),
+    rows=(_list_prices,),
     columns=(
         Measure("Loss", digits=4, cell="loss"),
         Measure("Share of the gain", digits=0, percent=True, cell="share"),
@@ -383,14 +383,14 @@ def list_gains(results: Results) -> dict[tuple[str, int], dict[str, Estimate]]:
 
 def _list_held(results: Results, _: Place) -> Iterator[Line]:
     for (name, budget), gaps in list_gains(results).items():
-        yield (name, Number(budget, 0) if budget else MISSING), gaps
+        yield {"Memory": name, "Tokens": Number(budget, 0) if budget else MISSING}, gaps
 
 
 GAINS = Pivot(
     name="gains",
     title="Gain by kind of token",
     step=CACHE,
-    rows=(Axis(("Memory", "Tokens"), _list_held),),
+    rows=(_list_held,),
     columns=tuple(Measure(kind, digits=4, cell=kind) for kind in KINDS),
     measures="""Nats per token of the whole text minus those of the shortest window alone, by kind
         of token, so that the columns add up to the whole difference.""",
@@ -442,11 +442,8 @@ def say_remembering(results: Results, step: str) -> Iterator[str]:
 
 
 def summarise(results: Results) -> Iterator[tuple[str, float]]:
-    """Yield, for metrics.json, the loss of each window alone, and of the shortest window with the
-    best policy at each budget.
-    """
-    nats = split_original(read_nats(results, CACHE).loc["all"])
-    alone, beside = (one.mean(axis=1) for one in nats)
+    """Yield, for metrics.json, the loss of each window alone and of the best policy by budget."""
+    alone, beside = average(results, CACHE)
     yield from ((f"loss_alone_{window}", loss) for window, loss in alone.items())
     best = beside.groupby(level="budget").min()
     yield from ((f"loss_with_{size}", loss) for size, loss in best.items())
@@ -457,12 +454,12 @@ def draw_prices(results: Results) -> figures.Figure | None:
     keys and values of a longer window (black). Left: all tokens. Right: later mentions whose entity
     was last mentioned before the window.
     """
-    nats, (windows, held) = read_nats(results, CACHE), read_kib(results)
+    windows, held = read_kib(results)
     if len(windows) < 2:
         return None
     panels = []
     for part, title in (("all", "All tokens"), ("far", "Far later mentions")):
-        alone, beside = (one.mean(axis=1) for one in split_original(nats.loc[part]))
+        alone, beside = average(results, CACHE, part)
         lines = []
         for number, (name, own) in enumerate(beside.groupby(level="name", sort=False)):
             again, colour = divmod(number, len(figures.PALETTE))
@@ -492,7 +489,7 @@ def draw_contrasts(results: Results) -> figures.Figure | None:
                 title = f"{PLACES[step]}, window {one.window:,}"
                 panels.setdefault(title, {})[bar.label] = bar
     labels = dict.fromkeys(label for panel in panels.values() for label in panel)
-    drawn = [figures.Rows(title, [*map(panel.get, labels)]) for title, panel in panels.items()]
+    drawn = {title: [*map(panel.get, labels)] for title, panel in panels.items()}
     return figures.draw_intervals(drawn, "Nats per token", EQUIVALENT, across=3)
 
 

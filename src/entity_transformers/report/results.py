@@ -15,7 +15,7 @@ import pandas as pd
 from entity_transformers.artifacts import read_json
 from entity_transformers.kinds import ERAS, ModelEntry
 from entity_transformers.report import frame as files
-from entity_transformers.report.frame import Cell, Frame, Key, Units
+from entity_transformers.report.frame import Cell, Frame, Place, Units
 from entity_transformers.report.pictures import Pictures, parse_pictures
 from entity_transformers.report.table import Number
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from entity_transformers.study.params import Params
 
 Transform = Callable[[float], float]
-Model = ModelEntry | str | None
-"""An entry of section models, or the name of one of recall.models; None has no numbers."""
 OWN = ("recall",)  # steps whose models are entries of their own section
 SYSTEMS = 5  # with at least as many kinds of models, rows stand by era, not in the study's order
 GENERATED = "sample"  # `Results.passages` if step passages generated them
@@ -87,27 +85,19 @@ class Results:
     def trained(self) -> tuple[ModelEntry, ...]:
         """The models of the study that have numbers, scores of units or curves."""
         rows = self.frame.data
-        found = {*rows["model"][~rows["step"].isin(OWN)], *self.units.models}
+        found = {*rows["model"][~rows["step"].isin(OWN)], *self.units.data["model"]}
         found |= {*self.curves.get("model", ())}
         return tuple(entry for entry in self.entries if entry.name in found)
-
-    def _with_role(self, role: str) -> tuple[ModelEntry, ...]:
-        return tuple(entry for entry in self.trained if entry.role == role)
-
-    @property
-    def controls(self) -> tuple[ModelEntry, ...]:
-        """The measured models with role control."""
-        return self._with_role("control")
 
     @property
     def baseline(self) -> ModelEntry | None:
         """The first measured model with role baseline: the paper's GPT2."""
-        return next(iter(self._with_role("baseline")), None)
+        return next((entry for entry in self.trained if entry.role == "baseline"), None)
 
     @property
     def proposed(self) -> ModelEntry | None:
         """The first measured model with role proposed: the paper's GPT2E."""
-        return next(iter(self._with_role("proposed")), None)
+        return next((entry for entry in self.trained if entry.role == "proposed"), None)
 
     def name_split(self, split: str) -> str:
         """Name a split in sentences; a second test set goes by the name of its data set."""
@@ -128,33 +118,32 @@ class Results:
         kind = {self.baseline: "gpt2", self.proposed: "gpt2e"}.get(model, "")
         return kind if model.kind.name == kind else ""
 
-    def _cells(self, model: Model, key: Key) -> dict[int, Cell]:
+    def _cells(self, place: Place) -> dict[int, Cell]:
         """Return cells by seed: the study's seeds in their order, then others (fine-tuning)."""
-        cells, name = self.frame.runs(key), str(getattr(model, "name", model))
-        own = sorted(seed for run, seed in cells if run == name and seed is not None)
-        own.sort(key=lambda seed: [*self.seeds, seed].index(seed))
-        return {seed: cells[name, seed] for seed in own}
+        cells = {seed: cell for seed, cell in self.frame.at(place).items() if seed is not None}
+        order = sorted(sorted(cells), key=lambda seed: [*self.seeds, seed].index(seed))
+        return {seed: cells[seed] for seed in order}
 
-    def by_seed(self, model: Model, key: Key) -> dict[int, float]:
-        """Return the finite numbers of one model by seed."""
-        values = ((seed, cell.value) for seed, cell in self._cells(model, key).items())
+    def by_seed(self, place: Place) -> dict[int, float]:
+        """Return the finite numbers of a place by seed."""
+        values = ((seed, cell.value) for seed, cell in self._cells(place).items())
         return {s: value for s, value in values if value is not None and math.isfinite(value)}
 
-    def has(self, model: Model, key: Key) -> bool:
-        """Is there a row of this model, whatever number it holds?"""
-        return bool(self._cells(model, key))
+    def has(self, place: Place) -> bool:
+        """Is there a row of a model, whatever number it holds?"""
+        return bool(self._cells(place))
 
-    def statistic(self, model: Model, key: Key, transform: Transform = float) -> Number:
+    def statistic(self, place: Place, transform: Transform = float) -> Number:
         """Return mean and standard deviation over the seeds that have a number."""
-        return summarise(map(transform, self.by_seed(model, key).values()))
+        return summarise(map(transform, self.by_seed(place).values()))
 
-    def count(self, model: Model, key: Key) -> float | None:
+    def mean(self, place: Place) -> float | None:
+        """Return the mean over the seeds that have a number; None if there is none."""
+        return self.statistic(place).value
+
+    def count(self, place: Place) -> float | None:
         """Return a number's count (what it is a mean of), averaged over seeds; None if missing."""
-        return summarise(cell.count for cell in self._cells(model, key).values()).value
-
-    def value(self, key: Key) -> float | None:
-        """Return a number of the whole study; None if there is none."""
-        return self.frame.runs(key).get(("", None), Cell(None, None)).value
+        return summarise(cell.count for cell in self._cells(place).values()).value
 
     def split(self, step: str, **where: str) -> str:
         """Return the first split of the step's rows with these values; "" if there is none."""

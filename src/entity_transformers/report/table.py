@@ -18,7 +18,7 @@ class Number:
     """A number with its uncertainty and the way it is written; ``value`` None is shown as a dash.
 
     std        standard deviation over seeds, None for one seed
-    low, high  confidence interval of a difference
+    interval   confidence interval
     digits     decimals shown; commas separate thousands
     percent    a fraction that is shown in percent
     signed     a difference: shown with its sign
@@ -28,8 +28,7 @@ class Number:
     value: float | None
     digits: int = 2
     std: float | None = None
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     percent: bool = False
     signed: bool = False
     units: int | None = None
@@ -42,11 +41,6 @@ class Number:
             text += f" ± {self._write(self.std, plain=True)}"
         bounds = ", ".join(map(self._write, self.interval or ()))
         return text + unit + (f" [{bounds}]" if bounds else "")
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The confidence interval, if there is one."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
 
     def _write(self, value: float, plain: bool = False) -> str:
         scaled = value * 100 if self.percent else value

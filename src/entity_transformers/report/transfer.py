@@ -10,23 +10,10 @@ from itertools import combinations, product
 
 import pandas as pd
 
-from entity_transformers.report.frame import at
+from entity_transformers.report import pivot
 from entity_transformers.report.intervals import find_pairs, make_pair, share_interval
 from entity_transformers.report.perplexity import PAIRED, PAIRED_NOTE
-from entity_transformers.report.pivot import (
-    Axis,
-    Line,
-    Measure,
-    Part,
-    Pivot,
-    Place,
-    cross,
-    found,
-    is_scored,
-    models,
-    side,
-    values,
-)
+from entity_transformers.report.pivot import Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import Number
 from entity_transformers.step import Row
@@ -83,12 +70,12 @@ def _name_pair(model: str, variant: str, against: str, other: str) -> dict[str, 
 
 def _accuracy(results: Results, place: Place) -> Number:
     """Return the mean over fine-tuning seeds, with Wilson's interval over the examples."""
-    scored = side(place, step=STEP, measure="accuracy")
-    share, count = results.statistic(*scored), results.count(*scored)
+    scored = {**place, "step": STEP, "measure": "accuracy"}
+    share, count = results.statistic(scored), results.count(scored)
     if share.value is None or not count:
         return Number(None)
-    low, high = share_interval(share.value * count, round(count))
-    return replace(share, digits=1, low=low, high=high, percent=True)
+    interval = share_interval(share.value * count, round(count))
+    return replace(share, digits=1, interval=interval, percent=True)
 
 
 SCORES = Pivot(
@@ -97,12 +84,12 @@ SCORES = Pivot(
     step=STEP,
     where={"measure": "accuracy"},
     rows=(
-        found("task", "Task", measure="accuracy"),
-        found("split", "Split", measure="accuracy"),
-        found("variant", "Variant", measure="accuracy"),
-        models(),
+        pivot.found("task", "Task", measure="accuracy"),
+        pivot.found("split", "Split", measure="accuracy"),
+        pivot.found("variant", "Variant", measure="accuracy"),
+        pivot.models,
     ),
-    keep=is_scored,
+    keep=pivot.is_scored,
     columns=(
         Measure("Training examples", "train_examples", 0, shows="plain", place={"split": "train"}),
         Measure("Examples", shows="count"),
@@ -124,9 +111,12 @@ SCORES = Pivot(
 def _pairs(results: Results, _: Place) -> Iterator[Line]:
     """Yield a row per task, split and pair of models, variants of one, or versions of WinoBias."""
     labels = {model.name: model.label for model in results.measured(STEP)}
-    places = sorted(results.frame.list_places(STEP, "only_first"), key=lambda one: "type" in one)
+    rows = results.frame.find(STEP, measure="only_first")
+    rows = rows.drop(columns=["model", "seed", "value", "count"]).drop_duplicates()
+    places = [{name: row[name] for name in row if row[name]} for row in rows.to_dict("records")]
+    places.sort(key=lambda place: "type" in place)
     for place, model in product(places, results.measured(STEP)):
-        if pairs := find_pairs(results, model, at(STEP, "only_first", **place)):
+        if pairs := find_pairs(results, {**place, "model": model}):
             variant = place["variant"]
             theirs = place.get("other", variant)
             if "type" in place:
@@ -134,14 +124,15 @@ def _pairs(results: Results, _: Place) -> Iterator[Line]:
             elif "against" in place:
                 theirs = f"{labels[place['against']]}, {theirs}"
             text = f"{labels[model.name]}, {variant} − {theirs}"
-            yield (place["task"], place["split"], text), {"pairs": pairs}
+            texts = {"Task": place["task"], "Split": place["split"], "Difference": text}
+            yield texts, {"pairs": pairs}
 
 
 PAIRS = Pivot(
     name="transfer_pairs",
     title="Fine-tuning: differences",
     step=STEP,
-    rows=(Axis(("Task", "Split", "Difference"), _pairs),),
+    rows=(_pairs,),
     columns=PAIRED,
     measures="Two models, or two variants of one model, on the same examples.",
     note=f"""{PAIRED_NOTE} For WinoBias (Zhao et al., 2018) there is also the difference between
@@ -163,12 +154,16 @@ RATES = Pivot(
     step=STEP,
     where={"measure": "rate_loss", "split": "dev"},
     rows=(
-        models(),
-        values("pretrained", {"True": "pretrained", "False": "random"}, "Weights"),
-        found("task", "Task", measure="rate_loss"),
+        pivot.models,
+        pivot.values("pretrained", {"True": "pretrained", "False": "random"}, "Weights"),
+        pivot.found("task", "Task", measure="rate_loss"),
     ),
     sparse=True,
-    columns=(cross(values("rate", list_rates, "Rate"), [Measure("", digits=4, shows="plain")]),),
+    columns=(
+        pivot.cross(
+            pivot.values("rate", list_rates, "Rate"), [Measure("", digits=4, shows="plain")]
+        ),
+    ),
     measures="""Loss on dev after fine-tuning at each rate, with one seed; the rate with the lowest
         loss is used.""",
     note="Losses are in nats per example. Only the chosen rate is scored on test.",
@@ -182,13 +177,13 @@ def say(results: Results) -> Iterator[str]:
         scores = {
             model: replace(_accuracy(results, {**place, "model": model}), std=None)
             for model in results.measured(STEP)
-            if results.has(*side(place, model=model, measure="accuracy"))
+            if results.has({**place, "model": model, "measure": "accuracy"})
         }
         order = sorted(scores, key=lambda model: scores[model].value or 0.0, reverse=True)
         ends = dict.fromkeys(order[:: max(1, len(order) - 1)])
         named = " to ".join(f"{model.label} {scores[model]}" for model in ends)
-        majority = [results.statistic(*side(place, model=m, measure="majority")) for m in order]
-        label = Number(majority[0].value, 1, percent=True)
+        majority = results.mean({**place, "model": order[0], "measure": "majority"})
+        label = Number(majority, 1, percent=True)
         yield f"Fine-tuned on {task}, accuracy on test: {named}; the majority label scores {label}."
 
 

@@ -5,29 +5,15 @@ entities that a tagger finds in them (table 5), and which attention heads point 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from entity_transformers.report import paper
+from entity_transformers.report import paper, pivot
 from entity_transformers.report.figures import draw_cloud
-from entity_transformers.report.frame import Key, at
-from entity_transformers.report.pivot import (
-    Axis,
-    Line,
-    Measure,
-    Part,
-    Pivot,
-    Place,
-    cross,
-    found,
-    is_scored,
-    list_pair,
-    models,
-    runs,
-    side,
-    values,
-)
+from entity_transformers.report.frame import at
+from entity_transformers.report.pivot import Line, Measure, Part, Pivot, Place
 from entity_transformers.report.results import Results
 from entity_transformers.report.table import MISSING, Cell
 
@@ -43,8 +29,8 @@ MEASURES = {
 }
 
 
-def similarity_key(group: str, context: str, entities: str, measure: str) -> Key:
-    """Return the key of a number of table 4; ``context`` is "words" (none) or "context"."""
+def place_similarity(group: str, context: str, entities: str, measure: str) -> Place:
+    """Return the place of a number of table 4; ``context`` is "words" (none) or "context"."""
     return at(SIMILARITY, measure, context=context, entities=entities, group=group)
 
 
@@ -55,24 +41,17 @@ def _tags(results: Results) -> dict[str, str]:
     return {group: ",".join(results.groups.get(group, (group,))) for group in order}
 
 
-def _find_printed(results: Results, place: Place) -> tuple[float, ...] | None:
-    """Return the paper's numbers for this row, if it is one of the paper's."""
+def _printed4(results: Results, place: Place, number: int = 0) -> float | None:
+    """Return one of the paper's numbers for this row, if it is one of the paper's."""
     group = place["group"]
     same = {*results.groups.get(group, ())} == {*paper.TABLE4_TAGS.get(group, "?")}
     printed = paper.TABLE4.get((group, place["measure"]))
-    return printed if same and place["context"] == "words" else None
+    return printed[number] if printed and same and place["context"] == "words" else None
 
 
-def _printed4(heading: str, number: int) -> Measure:
-    def cell(results: Results, place: Place) -> float | None:
-        printed = _find_printed(results, place)
-        return printed[number] if printed else None
-
-    return Measure(heading, digits=4, cell=cell)
-
-
-FIRST = Axis((), lambda results, where: [((), {"model": m}) for m in list_pair(results, where)[:1]])
-"""The model from which the step's counts are taken, as they are the same for all."""
+def _first(results: Results, where: Place) -> Iterator[Line]:
+    """Yield the model from which the step's counts are taken, as they are the same for all."""
+    yield from (({}, {"model": model}) for model in pivot.list_pair(results, where)[:1])
 
 
 TABLE4 = Pivot(
@@ -81,17 +60,18 @@ TABLE4 = Pivot(
     step=SIMILARITY,
     where={"entities": "off"},
     rows=(
-        FIRST,
-        values("context", CONTEXTS, "Context"),
-        values("group", _tags, "Part of speech"),
-        values("measure", MEASURES, "Measure"),
+        _first,
+        pivot.values("context", CONTEXTS, "Context"),
+        pivot.values("group", _tags, "Part of speech"),
+        pivot.values("measure", MEASURES, "Measure"),
     ),
     order=("Measure", "Part of speech", "Context"),
     columns=(
-        cross(runs(pair=True), (Measure("", digits=4),)),
-        _printed4("Paper GPT2E off", 0),
-        _printed4("Paper GPT2E on", 1),
-        _printed4("Paper GPT2", 2),
+        pivot.cross(partial(pivot.runs, pair=True), (Measure("", digits=4),)),
+        *(
+            Measure(f"Paper {name}", digits=4, cell=partial(_printed4, number=number))
+            for number, name in enumerate(("GPT2E off", "GPT2E on", "GPT2"))
+        ),
         Measure("Entities", shows="count"),
         Measure("Mentions", "mentions", 0),
     ),
@@ -103,18 +83,18 @@ TABLE4 = Pivot(
         on its entity.""",
     paper_note="""The paper takes each word without context. Its entity rows are near zero, as is
         the similarity to the vector of ones, with which the memory starts.""",
-    marked=lambda results, place: _find_printed(results, place) is not None,
+    marked=lambda results, place: _printed4(results, place) is not None,
 )
 
 
-GROUPS = values("group", lambda results: {group: group for group in _tags(results)}, "Group")
+GROUPS = pivot.values("group", lambda results: {group: group for group in _tags(results)}, "Group")
 EVERY = Pivot(
     name="similarity_models",
     title="Table 4, every model: similarity of mentions",
     step=SIMILARITY,
-    rows=(runs(), values("context", CONTEXTS, "Context")),
+    rows=(pivot.runs, pivot.values("context", CONTEXTS, "Context")),
     columns=(
-        cross(
+        pivot.cross(
             GROUPS,
             (
                 Measure("mentions", "mention_similarity", 4),
@@ -133,8 +113,8 @@ ACROSS = Pivot(
     title="Table 4, across models: the same words in both",
     step=SIMILARITY,
     where={"measure": "cka"},
-    rows=(runs(), values("context", CONTEXTS, "Context")),
-    columns=(cross(GROUPS, [Measure("", digits=4)]),),
+    rows=(pivot.runs, pivot.values("context", CONTEXTS, "Context")),
+    columns=(pivot.cross(GROUPS, [Measure("", digits=4)]),),
     sparse=True,
     measures="""Linear CKA of a model's vectors and the baseline's vectors of the same words; 1
         means that one is a rotation of the other. On: with their entities, as mentions; off: as
@@ -146,18 +126,18 @@ WORDS = Pivot(
     name="analogies",
     title="Words alone: analogies and similarity",
     step="analogies",
-    rows=(models(),),
+    rows=(pivot.models,),
     columns=(
-        cross(
-            found("group", "Group", measure="analogies"),
+        pivot.cross(
+            pivot.found("group", "Group", measure="analogies"),
             (
                 Measure("", "analogies", 1, percent=True),
                 Measure(": known", "analogies_known", 1, percent=True),
             ),
             "Analogies, {0}{1}",
         ),
-        cross(
-            found("list", "List", measure="word_similarity"),
+        pivot.cross(
+            pivot.found("list", "List", measure="word_similarity"),
             (
                 Measure(", Spearman", "word_similarity", 3),
                 Measure(": pairs known", "word_similarity_known", 1, percent=True),
@@ -197,18 +177,15 @@ SCORES = {"f1": "F1", "precision": "P", "recall": "R"}
 F1 = at(NER, "span_f1", "test", average="micro")
 
 
-def _score(heading: str, measure: str, compare: str = "", **place: Any) -> Measure:
-    return Measure(heading, measure, 1, percent=True, compare=compare, place=place)
+def _score(heading: str, measure: str, average: str = "", **more: Any) -> Measure:
+    place = {"average": average} if average else {}
+    return Measure(heading, measure, 1, percent=True, place=place, **more)
 
 
-def _printed5(heading: str, score: str) -> Measure:
-    """Return a column of the paper's score for a label, whatever its case, or overall."""
-
-    def cell(results: Results, place: Place) -> float | None:
-        label = place["label"].upper() if "label" in place else paper.OVERALL
-        return getattr(paper.TABLE5.get((results.printed(place["model"]), label)), score, None)
-
-    return Measure(heading, digits=1, percent=True, cell=cell)
+def _printed5(results: Results, place: Place, score: str) -> float | None:
+    """Return the paper's score for a label, whatever its case, or overall."""
+    label = place["label"].upper() if "label" in place else paper.OVERALL
+    return getattr(paper.TABLE5.get((results.printed(place["model"]), label)), score, None)
 
 
 def make_table5(level: str, **texts: Any) -> Pivot:
@@ -223,25 +200,27 @@ def make_table5(level: str, **texts: Any) -> Pivot:
     def labels(results: Results, where: Place) -> Iterator[Line]:
         rows = results.frame.find(NER, split="test", measure=f"{level}_predicted")
         known = rows[(rows["count"] > 0) | (rows["value"] > 0)]
-        names = {model.name for model in list_pair(results, where)}
+        names = {model.name for model in pivot.list_pair(results, where)}
         for label in sorted({*known["label"][known["model"].isin(names)]} - {""}, key=rank):
-            yield (label,), {"label": label}
-        yield (paper.OVERALL,), {"average": "micro"}
+            yield {"Label": label}, {"label": label}
+        yield {"Label": paper.OVERALL}, {"average": "micro"}
 
     def both(results: Results, where: Place) -> Iterator[Line]:
-        for model in reversed(list_pair(results, where)):  # the paper prints GPT2 first here
-            yield (model.label,), {"model": model}
+        for model in reversed(pivot.list_pair(results, where)):  # the paper prints GPT2 first here
+            yield {"Model": model.label}, {"model": model}
 
     scores = [_score(name, f"{level}_{score}") for score, name in SCORES.items()]
-    printed = [_printed5(name, score) for score, name in SCORES.items()]
+    printed = [
+        _score(name, "", cell=partial(_printed5, score=score)) for score, name in SCORES.items()
+    ]
     return Pivot(
         step=NER,
         where={"split": "test"},
-        rows=(FIRST, Axis(("Label",), labels)),
+        rows=(_first, labels),
         columns=(
             Measure("Support", f"{level}_f1", shows="count"),
-            cross(Axis(("Model",), both), scores, "{0} {1}"),
-            cross(Axis(("Model",), both), printed, "Paper {0} {1}"),
+            pivot.cross(both, scores, "{0} {1}"),
+            pivot.cross(both, printed, "Paper {0} {1}"),
         ),
         marked=lambda _, row: row.get("label", "person").upper() in paper.TABLE5_LABELS,
         **texts,
@@ -273,12 +252,12 @@ OVERALL = Pivot(
     title="Table 5, every model: overall scores",
     step=NER,
     where={"split": "test"},
-    rows=(models(difference=True),),
+    rows=(partial(pivot.models, difference=True),),
     columns=(
-        _printed5("Paper F1", "f1"),
-        _score("Span micro F1", "span_f1", "units", average="micro"),
+        _score("Paper F1", "", cell=partial(_printed5, score="f1")),
+        _score("Span micro F1", "span_f1", "micro", compare="units"),
         *(
-            _score(f"{level.capitalize()} {mean} {name}", f"{level}_{score}", average=mean)
+            _score(f"{level.capitalize()} {mean} {name}", f"{level}_{score}", mean)
             for level, mean in (("span", "micro"), ("span", "macro"), ("tag", "micro"))
             for score, name in SCORES.items()
             if (level, mean, score) != ("span", "micro", "f1")
@@ -296,12 +275,12 @@ LAYERS = Pivot(
     title="Table 5, taggers that mix layers: the weight of each layer",
     step=NER,
     where={"measure": "layers_gamma"},
-    rows=(models(), values("reading", {"": "", "mixed": ""})),
-    keep=is_scored,
+    rows=(pivot.models, pivot.values("reading", {"": "", "mixed": ""})),
+    keep=pivot.is_scored,
     columns=(
         Measure("Scale", digits=3),
-        cross(
-            found("layer", "Layer", measure="layer_weight"),
+        pivot.cross(
+            pivot.found("layer", "Layer", measure="layer_weight"),
             [Measure("", "layer_weight", 3)],
             "Layer {0}",
         ),
@@ -318,7 +297,7 @@ PROBE = "probe"
 
 def _heads(results: Results, place: Place) -> Cell:
     """Return the layer and head chosen for each seed, counted from 1; a dash if there are none."""
-    layers, heads = (results.by_seed(*side(place, measure=name)) for name in ("layer", "head"))
+    layers, heads = (results.by_seed({**place, "measure": name}) for name in ("layer", "head"))
     both = (seed for seed in layers if seed in heads)
     return ", ".join(f"{layers[seed]:.0f}-{heads[seed]:.0f}" for seed in both) or MISSING
 
@@ -330,8 +309,7 @@ def _baseline(heading: str, name: str, **place: str) -> Measure:
 def _say_heads(results: Results) -> str:
     names = "chosen_accuracy", "accuracy"
     choose, report = (results.split(PROBE, measure=name) for name in names)
-    shares = results.frame.runs(at(PROBE, "mentions_left_out", report)).values()
-    left_out = next(iter(shares)).value
+    left_out = results.frame.find(PROBE, split=report, measure="mentions_left_out")["value"].iloc[0]
     return (
         "After Clark et al. (2019). Heads are given as layer-head, counted from 1; each is the"
         f" best on {choose} and is scored on {report}. {left_out:.1%} of the later mentions are"
@@ -348,18 +326,18 @@ HEADS = Pivot(
     step=PROBE,
     where={"measure": "accuracy"},
     rows=(
-        values("split", lambda results: {results.split(PROBE, measure="accuracy"): ""}),
-        models(difference=True),
-        found("attention", "Attention", measure="accuracy"),
-        values("entities", {"off": "off", "on": "on"}, "Entities"),
-        found("group", "Mentions", measure="accuracy"),
+        pivot.values("split", lambda results: {results.split(PROBE, measure="accuracy"): ""}),
+        partial(pivot.models, difference=True),
+        pivot.found("attention", "Attention", measure="accuracy"),
+        pivot.values("entities", {"off": "off", "on": "on"}, "Entities"),
+        pivot.found("group", "Mentions", measure="accuracy"),
     ),
-    keep=is_scored,
+    keep=pivot.is_scored,
     columns=(
         Measure("n", shows="count"),
         Measure("Head", cell=_heads),
-        cross(
-            found("split", measure="chosen_accuracy"),
+        pivot.cross(
+            pivot.found("split", measure="chosen_accuracy"),
             [Measure("", "chosen_accuracy", 1, percent=True)],
             "Chosen at",
         ),

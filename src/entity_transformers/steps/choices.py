@@ -52,13 +52,11 @@ def tables() -> tuple[Any, ...]:
             for version in ("pro", "anti")
         ]
         for group in ({}, *{"gap": genders, "winobias": versions}.get(place["task"], ())):
-            yield (" ".join(group.values()),), group
+            yield {"Group": " ".join(group.values())}, group
 
-    told = p.values("told", TOLD, "Told")
     right = Measure("Examples", shows="count"), Measure("Right", "", 1, True, "interval")
-    anti, nothing, others = {"version": "anti"}, {"told": "nothing"}, {"told": "others"}
+    nothing, others = {"told": "nothing"}, {"told": "others"}
     where = {"split": "test", "measure": "accuracy"}
-    grouped = found("task", "Task"), p.Axis(("Group",), groups), found("scoring", "Scored")
 
     def pivot(name: str, title: str, *columns: Measure, **more: Any) -> Pivot:
         return Pivot(name, title, "choices", columns=(*right, *columns), keep=p.is_scored, **more)
@@ -67,10 +65,10 @@ def tables() -> tuple[Any, ...]:
         pivot(
             "choices",
             "Pronouns without training",
-            Measure("minus anti", "", 1, True, against=anti),
+            Measure("minus anti", "", 1, True, against={"version": "anti"}),
             Measure("Majority label", "majority", 1, percent=True, shows="plain"),
             where=where,
-            rows=(*grouped, p.models()),
+            rows=(found("task", "Task"), groups, found("scoring", "Scored"), p.models),
             measures="""Which of two candidates a pronoun refers to: the one that makes the text
                 more likely.""",
             note=(
@@ -92,7 +90,7 @@ def tables() -> tuple[Any, ...]:
             Measure("Nats minus nothing", "margin", 3, against=nothing),
             Measure("Nats minus others", "margin", 3, against=others),
             where={**where, "scoring": "partial"},
-            rows=(found("task", "Task"), told, p.models()),
+            rows=(found("task", "Task"), p.values("told", TOLD, "Told"), p.models),
             measures="Does it help if the text before the pronoun says who is who?",
             note="""Only examples with something to tell are counted. Chains: each later mention
                 that a resolver finds before the pronoun in question is followed, in brackets, by

@@ -26,7 +26,7 @@ def tables() -> tuple[Any, ...]:
             name="positions",
             title="Loss by the place of a token in its document",
             step="positions",
-            rows=(found("split", "Split"), models()),
+            rows=(found("split", "Split"), models),
             columns=(cross(found("place", "Place"), [Measure("", "loss", 4)]),),
             measures="Nats per token by the number of tokens of the document that precede it.",
             note="""The model reads no labels. If a document is longer than the model's window, the

@@ -27,7 +27,7 @@ def tables() -> tuple[Any, ...]:
                 Measure("Nats minus others", "nll", 3, against=others),
             ),
             where={"split": "lambada", "measure": "accuracy"},
-            rows=(p.values("told", TOLD, "Told"), p.models()),
+            rows=(p.values("told", TOLD, "Told"), p.models),
             keep=p.is_scored,
             measures="Does it help if the text before the last word says who is who?",
             note="""Only passages of LAMBADA with something to tell are counted. Chains: each later
