@@ -269,7 +269,8 @@ def execute(run: Run) -> None:
     for path in home.iterdir():
         if path.is_file() and path not in written and path.name[0] != ".":
             path.unlink()
-    names = sorted(str(path.relative_to(home)) for path in written if home in path.parents)
+    files = (path for path in written if home in path.parents and path.name != RECORD)
+    names = sorted(str(path.relative_to(home)) for path in files)
     facts = provenance.describe_run(started, run.params.run.device)
     key, values = plan.digest(run.step, run.model), plan.values_of(run.step, run.model)
     made = {"place": str(run.folder), "digest": key, "values": values}

@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from written import teach
 
+from entity_transformers.artifacts import RECORD, read_json, write_record
 from entity_transformers.corpus.ledger import Ledger
 from entity_transformers.corpus.tasks import Example, find_task
 from entity_transformers.kinds import KINDS
@@ -556,7 +557,7 @@ def test_a_model_of_others_is_fine_tuned_in_its_own_tokens(tied, tokenizer, tmp_
     """In float32, and only if no other step reads the corpus, which is in the study's tokens."""
     own = teach("the film is as good as a dog number 7", 290)
     shape = {"vocab_size": own.get_vocab_size(), "tie_word_embeddings": tied}
-    tiny_llama(**shape).to(torch.bfloat16).save_pretrained(tmp_path / "llama")
+    tiny_llama(**shape).save_pretrained(tmp_path / "llama")
     own.save(str(tmp_path / "llama/tokenizer.json"))
     values = make_study(tmp_path)
     values["study"]["steps"].append("perplexity")
@@ -567,7 +568,10 @@ def test_a_model_of_others_is_fine_tuned_in_its_own_tokens(tied, tokenizer, tmp_
     run = Run(parse(values, "tiny"), STEPS["lm"], "llama", 1)
     run.home("corpus").mkdir(parents=True)
     tokenizer.save(str(run.home("corpus") / "tokenizer.json"))
-    pretrained.train(run)
+    write_record(run.home("corpus"), [])
+    for _ in range(2):  # a record of files that another one has written before is no part of them
+        execute(run)
+    assert RECORD not in read_json(run.folder / RECORD)["files"]
     execute(Run(run.params, STEPS["examples"]))
     trainings = Trainings(Run(run.params, STEPS["transfer"], "llama", 1))
     found = run.params.transfer.list_variants(run.entry, "polarity")
