@@ -338,7 +338,8 @@ def _find_control(results: Results, place: Place, name: str) -> Place | None:
 
 
 def _adapter_columns(results: Results, _: Place) -> Iterator[Measure]:
-    for rate in results.frame.distinct("learning_rate", STEP, measure="trial_loss"):
+    rates = results.frame.distinct("learning_rate", STEP, measure="trial_loss")
+    for rate in sorted(rates, key=float):
         place = {"learning_rate": rate, "split": "dev"}
         yield Measure(f"Dev, rate {rate}", "trial_loss", 4, place=place)
     split = intervals.judged_split(results)
