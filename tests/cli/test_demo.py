@@ -10,18 +10,12 @@ from tiny import ROOT, lively_model
 
 from entity_transformers.cli import demo as command
 from entity_transformers.cli import main
-from entity_transformers.cli.demo import (
-    RESOLVER,
-    list_words,
-    open_model,
-    read_entities,
-    read_names,
-    render,
-)
+from entity_transformers.cli.demo import RESOLVER, open_model, render
 from entity_transformers.corpus.alignment import learn_tokenizer
 from entity_transformers.corpus.marked import read_marked
 from entity_transformers.encode.document import DocumentReader
 from entity_transformers.models.weights import PACKAGES, SMOLLM2, find_folder
+from entity_transformers.tasks.demo import list_words, read_entities, read_names
 
 EXAMPLE = (
     "[7 Anna] met [2 Bob] at [3 the station]. [7 She] gave [2 him] a book. [2 Bob] thanked [7 her],"
