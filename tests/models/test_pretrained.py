@@ -183,6 +183,17 @@ def test_what_does_not_fit_the_model_is_named(model: PretrainedLM) -> None:
         check_tokens(fits, own, make_words(VOCABULARY - 1))
 
 
+@pytest.mark.parametrize("why", ["a bias", "logits_scaling"])
+def test_logits_that_are_more_than_a_product_of_states_are_refused(why: str) -> None:
+    module = tiny_llama()
+    if why == "a bias":
+        module.lm_head.bias = torch.nn.Parameter(torch.zeros(VOCABULARY))
+    else:
+        module.config.logits_scaling = 8.0
+    with pytest.raises(ValueError, match=rf"^LlamaForCausalLM: .* hidden states \({why}\): write"):
+        PretrainedLM(module)
+
+
 def test_an_encoder_sees_both_sides_and_no_padding(tmp_path: Path) -> None:
     torch.manual_seed(2)
     config = BertConfig(
