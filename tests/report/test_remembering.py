@@ -31,9 +31,12 @@ RENAMED = {("mentions", NAMES): -0.05, ("mentions", f"random-{NAMES}"): -0.045}
 WINDOWS = {256: 3.6, 512: 3.5, 2048: 3.4}
 
 
-def make(step: str, *, renamed: bool = False, effects: Any = EFFECTS) -> Results:
+def make(
+    step: str, *, renamed: bool = False, effects: Any = EFFECTS, others: tuple[str, ...] = ()
+) -> Results:
     """Loss = window + policy + a book's own difficulty + noise of 0.002; with ``renamed``, also of
-    texts with other names, in which names and random spans of them gain less.
+    texts with other names, in which names and random spans of them gain less. ``others`` are models
+    with twice the losses.
     """
     rows, units = [], []
     difficulty = np.random.default_rng(1).normal(0, 0.3, BOOKS)
@@ -60,7 +63,11 @@ def make(step: str, *, renamed: bool = False, effects: Any = EFFECTS) -> Results
     for window in WINDOWS:
         own = {"window": window, "text": "original", "count": window}
         rows += make_rows(about | own, window_bytes=23_040 * window)
-    return make_results(rows, units, (make_entries()["gpt2"],), seeds=(1,))
+    for found in (rows, units):
+        again = [{**row, "value": 2 * row["value"]} for row in found if row.get("model")]
+        found += [{**row, "model": other} for other in others for row in again]
+    known = make_entries()
+    return make_results(rows, units, tuple(known[one] for one in ("gpt2", *others)), seeds=(1,))
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +215,7 @@ def test_metrics_have_the_windows_alone_and_the_best_beside_the_shortest() -> No
     assert found.keys() == {*alone, "loss_with_64", "loss_with_256"}
     best = found["loss_alone_256"] + EFFECTS["mentions", NAMES]
     assert found["loss_with_256"] == pytest.approx(best, abs=0.002)
+    two = make("kept_cache", others=("lstm",))
+    assert summarise_models(two) == {"gpt2": found}  # the tables are of one model
+    title = remembering.make_losses("kept_cache").build(two).title
+    assert title == "What is kept beside the window (GPT2, one of 2 models)"

@@ -73,6 +73,17 @@ def test_what_is_unfair_or_unknown_is_refused(root, steps, changes, message):
         parse(values, "x")
 
 
+@pytest.mark.parametrize("step", ["mentions", "mentions capacity"])
+def test_near_and_far_mentions_are_those_of_one_window(root, step: str) -> None:
+    values = read_values(root / "params.yaml")
+    values["study"]["steps"] += step.split()
+    values["models"]["gpt2"] = {"kind": "gpt2", "window": 128}
+    with pytest.raises(ParamsError, match=r"mentions: its models read windows of 128 and 1024 tok"):
+        parse(values, "x")
+    values["models"]["gpt2"]["only"] = ["lm"]
+    parse(values, "x")
+
+
 @pytest.mark.parametrize("section", ["decisions", "mentions"])
 def test_tokens_may_be_sorted_by_a_resolver_that_the_corpus_has(root, section: str) -> None:
     """Also by one that reads on: what tokens are sorted by is not what a model is given."""
