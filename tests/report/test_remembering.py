@@ -215,7 +215,7 @@ def test_metrics_have_the_windows_alone_and_the_best_beside_the_shortest() -> No
     assert found.keys() == {*alone, "loss_with_64", "loss_with_256"}
     best = found["loss_alone_256"] + EFFECTS["mentions", NAMES]
     assert found["loss_with_256"] == pytest.approx(best, abs=0.002)
-    two = make("kept_cache", others=("lstm",))
+    two = make("kept_cache", others=("gpt2e",))
     assert summarise_models(two) == {"gpt2": found}  # the tables are of one model
     title = remembering.make_losses("kept_cache").build(two).title
     assert title == "What is kept beside the window (GPT2, one of 2 models)"
