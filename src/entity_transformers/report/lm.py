@@ -282,13 +282,12 @@ def draw_overview(results: Results) -> Figure | None:
     for model in list_systems(results):
         seconds, colour = read_costs(results, model)["seconds"].value, colours[model.name]
         label = model.label + ("" if seconds is None else f", {seconds:,.0f} s")
-        found, f1 = (
-            read_bits(results, model),
-            intervals.describe(results, {**vectors.F1, "model": model}),
-        )
-        bits.append(Bar(label, found, colour) if found else None)
-        scores.append(Bar(label, replace(f1, percent=True), colour) if f1 else None)
-    panels = {f"Bits per byte ({SPLIT})": bits, "Strict span F1 of the tagger in %": scores}
+        found = read_bits(results, model)
+        f1 = intervals.describe(results, {**vectors.F1, "model": model})
+        if found or f1:
+            bits.append(Bar(label, found, colour) if found else None)
+            scores.append(Bar(label, replace(f1, percent=True), colour) if f1 else None)
+    panels = {f"Bits per byte ({SPLIT})": bits, "Span F1 of the tagger, in %": scores}
     return figures.draw_intervals(panels)
 
 
