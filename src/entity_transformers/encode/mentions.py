@@ -182,7 +182,9 @@ def _embed_distinct(
     vectors: np.ndarray | None = None,
     **how: Any,
 ) -> np.ndarray:
-    """Return the vector of each word alone, float16 [words, width], computed once per pair."""
+    """Return the vector of each word without context, float16 [words, width], computed once for
+    every distinct pair of word and entity.
+    """
     pairs = list(zip(words, entity.tolist(), strict=True))
     place = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
     given = None if vectors is None else vectors[[e for _, e in place]].astype(np.float32)

@@ -73,7 +73,9 @@ class Recipe(Section):
         return self.pretrained and self.layers is None
 
     def fit(self, entry: ModelEntry, task: str) -> Self:
-        """Return the recipe for a task and a kind of model, which may predict no next token."""
+        """Return the recipe for a task, with the number of examples set for it, and without losses
+        of words if the model's kind predicts no next token.
+        """
         many = self.examples.get(task) if isinstance(self.examples, dict) else self.examples
         words = {} if entry.can({"causal"}) else {"auxiliary_weight": 0.0, "text_epochs": 0}
         return self.model_copy(update={"examples": many, **words})
@@ -123,7 +125,9 @@ class TransferParams(Recipe):
         return (*self.tasks, *self.also_score)
 
     def recipe(self, variant: str = "") -> Recipe:
-        """Return the values of a variant, or the section's for ""; ValueError for wrong ones."""
+        """Return the values of one variant, or the section's own for ""; ValueError for a key that
+        is unknown or a value out of range.
+        """
         own = {name: getattr(self, name) for name in Recipe.model_fields}
         for key, value in self.variants[variant].items() if variant else ():
             if key not in own and key not in CHOSEN:
@@ -133,7 +137,9 @@ class TransferParams(Recipe):
         return Recipe.model_validate({key: own[key] for key in Recipe.model_fields})
 
     def list_variants(self, entry: ModelEntry, task: str) -> dict[str, Recipe]:
-        """Return one model's trainings on a task by name, without those that it cannot do."""
+        """Return the trainings of one model on a task, by name, without those that differ in what
+        its kind lacks: entities, losses of words, or a start from random weights.
+        """
         # A pointer copies at the output: the states that a task's head reads hold no entities.
         reads_entities = entry.can({"entities"}) and entry.kind.name != "gpt2-pointer"
         recipes = {name: self.recipe(name).fit(entry, task) for name in self.variants}

@@ -154,8 +154,8 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
 
 
 def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
-    """Is the candidate with the highest score, of scores from 0, of the asking mention's chain?
-    [..., Q, M] to [..., Q]. Of candidates with equal scores (up to a relative 1e-6) one is drawn,
+    """Tell whether the candidate with the highest score (none is negative) belongs to the asking
+    mention's chain, [..., Q, M] to [..., Q], 0 or 1. Of candidates with equal scores (up to a relative 1e-6) one is drawn,
     so the credit is the share of them that are right.
     """
     masked = np.where(asked.earlier, scores, -1.0)
@@ -285,7 +285,9 @@ def score_heads(
 
 
 def choose_head(correct: np.ndarray, mask: np.ndarray) -> Best:
-    """Return layer and head with the most right answers [L, H, Q] in ``mask``; None without any."""
+    """Return the layer and head, from 0, with the most right answers [L, H, Q] to the questions of
+    ``mask``, the first in a tie; None without questions.
+    """
     if not mask.any():
         return None
     totals = correct[..., mask].sum(-1, dtype=np.float64)

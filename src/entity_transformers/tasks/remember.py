@@ -115,7 +115,9 @@ class TextMemory:
 
     @cached_property
     def nats(self) -> np.ndarray:
-        """Nats of each token, float32 [N], without a memory; `extend` reads only new ones."""
+        """Nats of each token, float32 [N], without a memory. After `extend` only the new tokens are
+        read.
+        """
         (before, paid), tokens, reader = self._paid, self.past.tokens, self.reader
         alike = min(len(tokens), len(before))
         known = int(np.logical_and.accumulate(tokens[:alike] == before[:alike]).sum())

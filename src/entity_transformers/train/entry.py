@@ -144,8 +144,8 @@ LOSSES: Mapping[str, tuple[str, dict[str, str]]] = {
     "best_dev_loss": ("best_loss", {"split": "dev"}),
 }
 NUMBERS = (
-    *("parameters", "steps", "tokens_seen", "tokens_predicted", *LOSSES, "best_step"),
-    "skipped_steps",
+    *("parameters", "steps", "tokens_seen", "tokens_predicted"),
+    *(*LOSSES, "best_step", "skipped_steps"),
     *("seconds_per_step", "tokens_per_second", "seconds_validation_step", "seconds_total"),
 )
 OBJECTIVE = "objective"

@@ -133,7 +133,7 @@ def _order_tokens(entity: np.ndarray) -> tuple[np.ndarray, tuple[int, ...], np.n
 
 
 class Decider(nn.Module):
-    """The module's equations, for mentions of at most ``longest`` tokens."""
+    """The decisions' layers by the equations above, for mentions of at most ``longest`` tokens."""
 
     def __init__(self, states: int, width: int, longest: int) -> None:
         super().__init__()

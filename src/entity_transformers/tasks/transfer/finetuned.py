@@ -188,7 +188,9 @@ class Stage(NamedTuple):
 
 
 def plan_stages(recipe: Recipe, groups: int) -> list[Stage]:
-    """Return the stages: one per epoch while layers are unfrozen, and one in which all learn."""
+    """Return the stages of a training. While layers are being unfrozen, each epoch is a stage; in
+    the last stage all groups learn.
+    """
     gradual = min(groups, recipe.epochs) - 1 if recipe.unfreezing else 0
     text = [Stage(recipe.text_epochs, groups, text=True)] if recipe.text_epochs else []
     return [

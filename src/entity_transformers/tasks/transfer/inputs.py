@@ -119,7 +119,9 @@ def make_inputs(
 
 
 def shorten(pieces: list[list[T]], room: int, context: bool) -> list[list[T]]:
-    """Shorten the texts of a sequence to ``room`` tokens; ``context``: is the first a context?"""
+    """Shorten the texts of a sequence to at most ``room`` tokens in all; ``context`` tells whether
+    the first of two is the context of an answer.
+    """
     over = sum(map(len, pieces)) - room
     if over <= 0:
         return pieces
