@@ -155,8 +155,8 @@ def _score_baselines(words: Sequence[str], asked: WindowQuestions) -> np.ndarray
 
 def credit_choices(scores: np.ndarray, asked: WindowQuestions) -> np.ndarray:
     """Tell whether the candidate with the highest score (none is negative) belongs to the asking
-    mention's chain, [..., Q, M] to [..., Q], 0 or 1. Of candidates with equal scores (up to a relative 1e-6) one is drawn,
-    so the credit is the share of them that are right.
+    mention's chain, [..., Q, M] to [..., Q]. Of candidates with equal scores (up to a relative
+    1e-6) one is drawn at random, so the credit is the share of them that are right.
     """
     masked = np.where(asked.earlier, scores, -1.0)
     chosen = asked.earlier & (masked >= masked.max(-1, keepdims=True) * (1 - TIE))
